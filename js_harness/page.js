@@ -1,0 +1,124 @@
+// @ts-check
+/** The page's session with the server: it says hello, then does what it is told, one message after the other. */
+
+import { Devices } from "./devices.js";
+import { Display } from "./display.js";
+import { Fault, Watch, describe, message } from "./errors.js";
+import { execute } from "./execute.js";
+import { probe } from "./facts.js";
+import { noTime } from "./timing.js";
+import { decode, encode } from "./wire.js";
+
+/** @import {Message, PageMessage, PrepareMessage, RunMessage, RunResult} from "./wire.js" */
+/** @import {Source} from "./uploads.js" */
+
+const RUN_DEADLINE_MS = 30_000;
+const PREPARE_DEADLINE_MS = 120_000;
+
+const display = new Display(document);
+const devices = new Devices();
+/** @type {Map<string, string>}  every WGSL text this page was sent, by digest */
+const texts = new Map();
+globalThis.lab = { runs: 0, lastResult: null, devices };
+
+/** @typedef {{message: PageMessage, blobs?: Uint8Array<ArrayBuffer>[]}} Answer */
+
+/** @param {RunMessage} run @param {Uint8Array<ArrayBuffer>[]} blobs @returns {Promise<Answer>} */
+async function run(run, blobs) {
+  const inputs = run.inputs ?? [];
+  /** @type {Map<string, Source>} */
+  const sources = new Map(inputs.map((input) => [input.buffer, "url" in input ? input : blobs[input.blob]]));
+  const job = {
+    plan: run.plan,
+    sources,
+    expected: run.expected ?? {},
+    read: run.read ?? [],
+    deadlineMs: run.deadline_ms ?? RUN_DEADLINE_MS,
+    timing: run.timing ?? false,
+    keep: false,
+  };
+  display.running(run.plan.label);
+  const execution = await execute(job, devices, texts);
+  lab.runs += 1;
+  lab.lastResult = execution.outcome;
+  display.ran(run.plan.label, execution.outcome, job.expected);
+  return { message: { type: "result", id: run.id, ...execution.outcome }, blobs: execution.blobs };
+}
+
+/** @param {PrepareMessage} prepare @returns {Promise<Answer>} */
+async function prepare(prepare) {
+  const start = performance.now();
+  const watch = new Watch(prepare.deadline_ms ?? PREPARE_DEADLINE_MS, "prepare");
+  /** @type {Message[]} */
+  const messages = [];
+  /** @type {string[]} */
+  const failed = [];
+  await Promise.all(
+    prepare.passes.map(async (pass) => {
+      try {
+        const device = await watch.wait(devices.acquire(pass.device), "a device");
+        const compiled = await watch.wait(device.pipelines.get(pass, texts), "pipelines");
+        messages.push(...compiled.messages);
+      } catch (error) {
+        failed.push(pass.label);
+        const said = error instanceof Fault ? error.messages : [message(pass.label, "harness", describe(error))];
+        messages.push(...said.map((one) => ({ ...one, pass: one.pass || pass.label })));
+      }
+    }),
+  );
+  watch.close();
+  return { message: { type: "prepared", id: prepare.id, messages, failed, ms: performance.now() - start } };
+}
+
+/** @param {ArrayBuffer} data @returns {Promise<Answer>}  never rejects */
+async function answer(data) {
+  let id = null;
+  try {
+    const { header, blobs } = decode(data);
+    id = header.id;
+    for (const [digest, text] of Object.entries(header.wgsl ?? {})) texts.set(digest, text);
+    if (header.type === "run") return await run(header, blobs);
+    if (header.type === "prepare") return await prepare(header);
+    if (header.type === "ping") return { message: { type: "pong", id } };
+    throw new Error(`unknown message type ${JSON.stringify(header.type)} (known: run, prepare, ping)`);
+  } catch (error) {
+    const stack = error instanceof Error && error.stack ? error.stack : describe(error);
+    /** @type {RunResult} */
+    const result = {
+      type: "result",
+      id,
+      status: "harness_error",
+      outputs: [],
+      read: [],
+      damaged: [],
+      messages: [message("", "harness", stack)],
+      timings: noTime(),
+      lost: null,
+    };
+    return { message: result };
+  }
+}
+
+async function main() {
+  const facts = await probe();
+  display.adapter(facts);
+  const name = new URLSearchParams(location.search).get("page") ?? "";
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  const socket = new WebSocket(`${scheme}//${location.host}/session?page=${encodeURIComponent(name)}`);
+  socket.binaryType = "arraybuffer";
+  /** @param {Answer} answer */
+  const send = ({ message, blobs }) => {
+    if (socket.readyState === WebSocket.OPEN) socket.send(encode(message, blobs));
+  };
+  let last = Promise.resolve();
+  socket.addEventListener("open", () => {
+    display.connection("connected");
+    send({ message: { type: "hello", facts } });
+  });
+  socket.addEventListener("message", (event) => {
+    last = last.then(() => answer(event.data)).then(send, (error) => display.connection(`broken: ${describe(error)}`));
+  });
+  socket.addEventListener("close", (event) => display.connection(`closed (${event.code} ${event.reason})`));
+}
+
+main().catch((error) => display.connection(`broken: ${describe(error)}`));

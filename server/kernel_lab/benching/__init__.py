@@ -1,0 +1,1 @@
+"""Timings: what kernels take, and what kernel-lab itself takes."""

@@ -1,0 +1,159 @@
+"""One browser process with one harness page: started, asked to run jobs, closed. Knows nothing of cases or verdicts.
+
+In: a profile and a host. Out: facts and RunResults. Every wait has a deadline. Lives on the host's event loop.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from playwright.async_api import Browser as PlaywrightBrowser
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Page, Playwright
+
+from kernel_lab.browsing.profiles import Profile
+from kernel_lab.errors import LabError
+from kernel_lab.planning import facts as device_facts
+from kernel_lab.planning.facts import DeviceFacts
+from kernel_lab.serving import frames, wire
+from kernel_lab.serving.frames import Job, RunResult
+from kernel_lab.serving.hub import Disconnected, Hub, Link
+
+START_SECONDS = 45.0
+GRACE_SECONDS = 5.0
+"""How much longer than the page Python waits: the page's own deadline should speak first."""
+CLOSE_SECONDS = 5.0
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BrowserInfo:
+    """Who ran it. `facts` None: the browser offers no adapter, and `no_adapter` says why."""
+
+    version: str
+    executable: str
+    flags: tuple[str, ...]
+    headed: bool
+    user_agent: str
+    facts: DeviceFacts | None
+    no_adapter: str = ""
+
+
+class Browser:
+    """A running browser. Made by `start`; after a crash or timeout it is closed and another is started."""
+
+    def __init__(
+        self, profile: Profile, hub: Hub, browser: PlaywrightBrowser, page: Page, link: Link, name: str
+    ) -> None:
+        self._profile, self._hub, self._browser, self._link, self._name = profile, hub, browser, link, name
+        self.page = page
+        self.info: BrowserInfo
+
+    @classmethod
+    async def start(cls, profile: Profile, address: str, hub: Hub, playwright: Playwright) -> "Browser":
+        """Launches the program, opens the harness page and hears its hello; LabError if that fails."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                browser = await playwright.chromium.launch(
+                    executable_path=profile.executable,
+                    headless=not profile.headed,
+                    args=[*profile.arguments, *(["--auto-open-devtools-for-tabs"] if profile.devtools else [])],
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                )
+                page = await browser.new_page()
+                name = f"{next(_numbers)}"
+                connected = hub.expect(name)
+                await page.goto(f"{address}/?token={hub.token}&page={name}")
+                link = await connected
+                self = cls(profile, hub, browser, page, link, name)
+                page.on("crash", lambda _: link.close())
+                page.on("close", lambda _: link.close())
+                browser.on("disconnected", lambda _: link.close())
+                header, _ = await link.receive()
+        except TimeoutError:
+            raise LabError(
+                f"{profile.executable} did not open the harness page within {START_SECONDS:.0f} s."
+            ) from None
+        except PlaywrightError as error:
+            raise LabError(f"{profile.executable} could not be started: {_first_lines(error.message)}") from None
+        except Disconnected:
+            raise LabError(f"{profile.executable} closed the harness page while starting.") from None
+        self.info = self._info(header["facts"])
+        return self
+
+    @property
+    def alive(self) -> bool:
+        return not self._link.closed.is_set() and self._browser.is_connected()
+
+    async def run(self, job: Job) -> RunResult:
+        """Runs one job. Never raises for what happens in the browser: crash and timeout are statuses."""
+        number = next(_numbers)
+        frame, served = frames.run_frame(job, number, self._link.known_wgsl, f"/blobs/{self._name}")
+        self._hub.served.update(served)
+        try:
+            async with asyncio.timeout(job.deadline_ms / 1000 + GRACE_SECONDS):
+                await self._link.send(frame)
+                header, blobs = await self._answer("result", number)
+            return frames.result_of(header, blobs, job.plan)
+        except TimeoutError:
+            return RunResult("timeout", reason=f"no answer within {job.deadline_ms / 1000 + GRACE_SECONDS:.1f} s")
+        except Disconnected:
+            return RunResult("crash", reason="the page or its browser went away during the run")
+        finally:
+            for path in served:
+                self._hub.served.pop(path, None)
+
+    async def prepare(self, header: Mapping[str, Any], deadline_ms: int) -> Mapping[str, Any]:
+        """Compiles pipelines in parallel; gives the page's answer, or nothing if the page is gone (runs will tell)."""
+        number = next(_numbers)
+        try:
+            async with asyncio.timeout(deadline_ms / 1000 + GRACE_SECONDS):
+                await self._link.send(
+                    wire.encode({**header, "type": "prepare", "id": number, "deadline_ms": deadline_ms})
+                )
+                answer, _ = await self._answer("prepared", number)
+            return answer
+        except (TimeoutError, Disconnected):
+            return {}
+
+    @property
+    def known_wgsl(self) -> set[str]:
+        return self._link.known_wgsl
+
+    async def close(self) -> None:
+        """Closes the browser; a hung one is left to Playwright, which kills it when it stops."""
+        self._link.close()
+        with contextlib.suppress(PlaywrightError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._browser.close()
+
+    async def _answer(self, kind: str, number: int) -> tuple[dict[str, Any], list[memoryview]]:
+        while True:
+            header, blobs = await self._link.receive()
+            if header.get("type") == kind and header.get("id") == number:
+                return header, blobs
+
+    def _info(self, report: Mapping[str, Any]) -> BrowserInfo:
+        facts = device_facts.facts_of(report)
+        if facts is not None:
+            facts = device_facts.masked(facts, self._profile.hidden, self._profile.limits)
+        return BrowserInfo(
+            version=self._browser.version,
+            executable=str(self._profile.executable),
+            flags=tuple(self._profile.arguments),
+            headed=self._profile.headed,
+            user_agent=report.get("userAgent", ""),
+            facts=facts,
+            no_adapter="" if facts else report.get("reason") or "requestAdapter gave null",
+        )
+
+
+def _first_lines(message: str) -> str:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", message)
+    return " ".join(line.strip() for line in plain.splitlines()[:3] if line.strip())

@@ -1,0 +1,162 @@
+"""Step 8 as blocking code sees it: a Lab runs jobs in a browser and starts another browser when one is lost.
+
+In: a profile. Out: RunResults. A crash or a timeout costs the job that met it, and no other: a page found gone before a
+job was sent costs that job nothing.
+"""
+
+from dataclasses import replace
+from types import TracebackType
+
+from playwright.async_api import Playwright, async_playwright
+
+from kernel_lab.browsing.browser import Browser, BrowserInfo
+from kernel_lab.browsing.profiles import Profile
+from kernel_lab.errors import LabError
+from kernel_lab.planning.facts import DeviceFacts
+from kernel_lab.planning.plans import Plan
+from kernel_lab.serving import frames, planner
+from kernel_lab.serving.frames import Job, RunResult
+from kernel_lab.serving.host import Host
+
+PREPARE_DEADLINE_MS = 120_000
+START_ATTEMPTS = 2
+
+
+class NoAdapter(LabError):
+    """The browser runs, but offers no WebGPU adapter: nothing can be checked on it."""
+
+
+class Lab:
+    """A browser ready to run jobs. Use as a context manager, or call `close`. `restarts` counts the browsers that were
+    lost.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.restarts = 0
+        self._host = Host(planner.answer)
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+        self._last_info: BrowserInfo | None = None
+
+    def __enter__(self) -> "Lab":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def address(self) -> str:
+        """The server's address with its token: a page opened there may use the harness."""
+        return f"{self._host.address}/?token={self._host.hub.token}"
+
+    @property
+    def host(self) -> Host:
+        return self._host
+
+    @property
+    def browser(self) -> Browser:
+        """The running browser (for tests that break it); started if need be."""
+        return self._host.call(self._ready())
+
+    @property
+    def running_browser(self) -> Browser:
+        """The browser that runs now; LabError if none does. For callers on the host's own loop."""
+        if self._browser is None:
+            raise LabError("no browser is running.")
+        return self._browser
+
+    @property
+    def info(self) -> BrowserInfo:
+        """Who runs the jobs; starts the browser if need be."""
+        return self.browser.info
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """The adapter's facts; NoAdapter if there is none, LabError if a hardware profile got a software adapter."""
+        info = self.info
+        if info.facts is None:
+            raise NoAdapter(
+                f"{info.executable} (version {info.version}) offers no WebGPU adapter: {info.no_adapter}. Flags were: "
+                f"{' '.join(info.flags)}. `kernel-lab doctor` says more."
+            )
+        if self.profile.hardware and info.facts.is_fallback:
+            raise LabError(
+                f"profile {self.profile.name} asks for a GPU, but Chromium gave {info.facts.description}. Check "
+                "that the driver's Vulkan part is installed, or use --browser default to run on software."
+            )
+        return info.facts
+
+    @property
+    def info_of_last_run(self) -> BrowserInfo:
+        """Who ran the last job, even if that browser is gone since."""
+        return self._last_info or self.info
+
+    def run(self, job: Job) -> RunResult:
+        """Runs one job. A device lost during it is tried once more on a new device; `attempts` says so."""
+        return self._host.call(self._run(job))
+
+    def prepare(self, plans: list[Plan]) -> None:
+        """Compiles the plans' pipelines in parallel, ahead of their runs. Faults are left for the runs to report."""
+        self._host.call(self._prepare(plans))
+
+    def close(self) -> None:
+        """Ends the browser and the server."""
+        try:
+            self._host.call(self._close())
+        finally:
+            self._host.close()
+
+    async def _ready(self) -> Browser:
+        if self._browser is not None and self._browser.alive:
+            return self._browser
+        if self._playwright is None:
+            self._playwright = await async_playwright().start()
+        if self._browser is not None:
+            self.restarts += 1
+            await self._browser.close()
+            self._browser = None
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                started = await Browser.start(self.profile, self._host.address, self._host.hub, self._playwright)
+            except LabError:
+                if attempt == START_ATTEMPTS:
+                    raise
+                continue
+            self._browser = started
+            break
+        assert self._browser is not None
+        return self._browser
+
+    async def _run(self, job: Job) -> RunResult:
+        browser = await self._ready()
+        self._last_info = browser.info
+        result = await browser.run(job)
+        if result.status == "device_lost":
+            result = replace(await browser.run(job), attempts=2)
+        if result.status in ("crash", "timeout", "device_lost"):
+            # a hung GPU process would hold up the next job too: a new browser costs half a second
+            await browser.close()
+        return result
+
+    async def _prepare(self, plans: list[Plan]) -> None:
+        browser = await self._ready()
+        known = browser.known_wgsl
+        passes, wgsl = [], {}
+        for plan in plans:
+            header = frames.plan_header(plan)
+            wgsl.update(frames.wgsl_texts(plan, known))
+            passes += [{**item, "device": header["device"]} for item in header["passes"]]
+        distinct = {repr((item["wgsl"], item["bindings"], item["device"])): item for item in passes}
+        if distinct:
+            await browser.prepare({"passes": list(distinct.values()), "wgsl": wgsl}, PREPARE_DEADLINE_MS)
+
+    async def _close(self) -> None:
+        if self._browser is not None:
+            await self._browser.close()
+            self._browser = None
+        if self._playwright is not None:
+            await self._playwright.stop()
+            self._playwright = None

@@ -1,0 +1,203 @@
+"""`kernel-lab explain` and `kernel-lab render`: one case followed from its request to its WGSL."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from kernel_lab import line, runs
+from kernel_lab.browsing.lab import Lab
+from kernel_lab.cli import console
+from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption
+from kernel_lab.errors import LabError
+from kernel_lab.operators import operator
+from kernel_lab.operators.cases import Case
+from kernel_lab.operators.operator import Operator
+from kernel_lab.planning import plans, scopes, selection
+from kernel_lab.planning.facts import PACKING_FEATURE, DeviceFacts
+from kernel_lab.planning.plans import Plan
+from kernel_lab.planning.rendering import Wgsl
+from kernel_lab.planning.scopes import Names, Refused, Scope
+from kernel_lab.planning.selection import Decision
+from kernel_lab.queries import Query, parse
+
+AnyDeviceOption = Annotated[
+    bool,
+    typer.Option("--any-device", help="No browser: judge for a device with WebGPU's default limits and no feature."),
+]
+ANY_DEVICE = DeviceFacts(features=frozenset({PACKING_FEATURE}))
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("explain")
+    def explain(
+        query: Annotated[str, typer.Argument(metavar="OP:CASE[:VARIANT]")],
+        browser: BrowserOption = "default",
+        mask: MaskOption = None,
+        any_device: AnyDeviceOption = False,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Say which variant runs a case and why not the others; with a variant, follow it down to its WGSL."""
+        asked = parse(query)
+        op, case = one_case(asked)
+        facts, who = _device(browser, mask, any_device)
+        scope = line.check(op, case)
+        if isinstance(scope, Refused):
+            _say_refused(case, scope, as_json)
+            return
+        decisions = line.decide(scope, facts)
+        chosen = selection.selected(decisions)
+        if as_json:
+            rows = [{"variant": d.variant.id, "stage": d.stage, "reason": d.reason} for d in decisions]
+            selected = chosen.variant.id if chosen else None
+            console.print_json({"query": case.query, "device": who, "selected": selected, "decisions": rows})
+            return
+        console.out.print(f"[bold]{escape(case.query)}[/]  {escape(case.why)}")
+        for text in who:
+            console.out.print(escape(text))
+        if asked.variant == "*":
+            _print_decisions(decisions, chosen)
+        else:
+            decision = _decision(decisions, asked.variant, op)
+            _print_whole(scope, decision, facts)
+
+    @app.command("render")
+    def render(
+        query: Annotated[str, typer.Argument(metavar="OP:CASE:VARIANT")],
+        browser: BrowserOption = "default",
+        mask: MaskOption = None,
+        any_device: AnyDeviceOption = True,
+        origins: Annotated[bool, typer.Option("--origins", help="The template line behind each line.")] = False,
+    ) -> None:
+        """Print the WGSL of a case's variant, pass after pass."""
+        asked = parse(query)
+        op, case = one_case(asked)
+        facts, _ = _device(browser, mask, any_device)
+        scope = scopes.scope_of(op, case.request)
+        if isinstance(scope, Refused):
+            raise LabError(f"{case.query} is refused: {scope.sentence}")
+        decisions = line.decide(scope, facts)
+        if asked.variant == "*":
+            chosen = selection.selected(decisions)
+            if chosen is None:
+                raise LabError(f"no variant runs {case.query} there; `kernel-lab explain {case.query}` says why.")
+        else:
+            chosen = _decision(decisions, asked.variant, op)
+        for item in plans.plan_of(scope, chosen.variant, facts).passes:
+            typer.echo(f"// {item.label}  {item.template}  {item.wgsl.digest[:16]}")
+            for text in _wgsl_lines(item.wgsl, origins):
+                typer.echo(text)
+
+
+def one_case(asked: Query) -> tuple[Operator, Case]:
+    """The one case that a query names; LabError lists the candidates when it is not one."""
+    found = [(op, case) for op in operator.load_all().values() for case in op.cases if asked.matches(op.id, case.name)]
+    if len(found) == 1:
+        return found[0]
+    some = ", ".join(case.query for _, case in found[:8])
+    if not found:
+        raise LabError(f"no case fits {asked}; `kernel-lab list` shows what there is.")
+    raise LabError(f"{asked} names {len(found)} cases; give one of them: {some}{' …' if len(found) > 8 else ''}")
+
+
+def _device(browser: str, mask: list[str] | None, any_device: bool) -> tuple[DeviceFacts, list[str]]:
+    if any_device:
+        return ANY_DEVICE, ["device   any: WebGPU's default limits, no optional feature (no browser was asked)"]
+    with Lab(console.profile(browser, False, mask)) as lab:
+        return lab.facts, runs.headline(lab.info)
+
+
+def _decision(decisions: tuple[Decision, ...], name: str, op: Operator) -> Decision:
+    op.variant(name)
+    return selection.forced(decisions, name)
+
+
+def _say_refused(case: Case, refused: Refused, as_json: bool) -> None:
+    if as_json:
+        console.print_json({"query": case.query, "refused": refused.sentence})
+    else:
+        console.out.print(f"[bold]{escape(case.query)}[/] is refused: {escape(refused.sentence)}")
+
+
+def _print_decisions(decisions: tuple[Decision, ...], chosen: Decision | None) -> None:
+    width = max(len(decision.variant.id) for decision in decisions)
+    for decision in decisions:
+        arrow = "→" if decision is chosen else " "
+        style = "cyan" if decision.can_run else "dim"
+        console.out.print(f"{arrow} {decision.variant.id:<{width}}  [{style}]{escape(str(decision))}[/]")
+    if chosen is None:
+        console.out.print("No variant can run this case here.")
+
+
+def _print_whole(scope: Scope, decision: Decision, facts: DeviceFacts) -> None:
+    for title, lines in _sections(scope, decision, facts):
+        console.out.print(f"\n[bold]{title}[/]")
+        for text in lines:
+            console.out.print("  " + escape(text))
+
+
+def _sections(scope: Scope, decision: Decision, facts: DeviceFacts) -> Iterator[tuple[str, list[str]]]:
+    """The page, in the order of the line: request, derived values, decision, buffers, passes, WGSL."""
+    request = scope.request
+    yield (
+        f"request ({scope.opset})",
+        [
+            *(f"{role:<14} {request.dtypes[role]}{list(request.shapes[role])}" for role in request.dtypes),
+            *(f"{name:<14} {value!r} (attribute)" for name, value in request.attrs.items()),
+            *(f"{role:<14} {t.dtype}{list(t.shape)} (inferred output)" for role, t in scope.outputs.items()),
+        ],
+    )
+    derived = {name: value for name, value in scope.values.items() if name in scope.operator.manifest.derive}
+    yield "derived values", _wrapped(derived)
+    yield f"decision: {decision.variant.id}", [str(decision), decision.variant.description]
+    if not decision.can_run:
+        return
+    plan = plans.plan_of(scope, decision.variant, facts)
+    yield "buffers", list(_buffer_lines(plan))
+    yield "passes", list(_pass_lines(plan))
+    for item in plan.passes:
+        yield (
+            f"WGSL of {item.label} ({item.template}, sha256 {item.wgsl.digest[:16]})",
+            list(_wgsl_lines(item.wgsl, True)),
+        )
+
+
+def _wrapped(values: dict[str, Any]) -> list[str]:
+    lines, text = [], ""
+    for name, value in values.items():
+        shown = f"{name} = {value if not isinstance(value, Names) else str(value)}"
+        if len(text) + len(shown) > 100:
+            lines.append(text)
+            text = ""
+        text += ("   " if text else "") + shown
+    return [*lines, text] if text else lines
+
+
+def _buffer_lines(plan: Plan) -> Iterator[str]:
+    for b in plan.buffers:
+        kept = f"{b.kind:<12} {b.dtype}{list(b.shape)} {b.packing}"
+        if b.kind == "uniform":
+            yield f"{b.name:<22} {b.kind:<12} words {list(b.words)}"
+        else:
+            fill = "" if b.fill is None else f", filled with 0x{b.fill:08x}"
+            yield f"{b.name:<22} {kept}: {b.bytes:,} bytes + {b.guard_bytes} guard{fill}"
+
+
+def _pass_lines(plan: Plan) -> Iterator[str]:
+    if not plan.passes:
+        yield "none: every output is empty"
+    for item in plan.passes:
+        bound = ", ".join(f"{b.binding}={b.buffer}" for b in item.bindings)
+        yield f"{item.label}  workgroups {item.workgroups}  bindings {bound}"
+
+
+def _wgsl_lines(wgsl: Wgsl, origins: bool) -> Iterator[str]:
+    lines = wgsl.text.split("\n")
+    if not origins:
+        yield from lines
+        return
+    width = max((len(str(origin)) for origin in wgsl.origins if origin), default=0)
+    for number, text in enumerate(lines, 1):
+        origin = wgsl.origin(number)
+        yield f"{str(origin) if origin else '':<{width}} | {text}"

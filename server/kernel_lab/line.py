@@ -1,0 +1,151 @@
+"""The straight line: one case, from its folder to its verdict, in ten steps. Read this file first.
+
+     1  Operator     a folder: manifest, cases, reference                      operators/
+     2  Case         named inputs and attributes                               operators/cases.py
+     3  check        Request -> Scope | Refused                                planning/scopes.py, planning/values.py
+     4  eligible     which variants can compute it                             planning/selection.py
+     5  available    … on this device                                          planning/selection.py
+     6  Plan         buffers, passes, outputs, WGSL                            planning/plans.py
+     7  Frame        plan, inputs and digests as one message                   serving/frames.py
+     8  harness      obeys                                                     browsing/lab.py, js_harness/
+     9  RunResult    status, outputs, messages, timings                        serving/frames.py
+    10  Verdict      equal to the bit, or the report                           judging/
+
+In: a case, a variant's name or none, a Lab. Out: a Verdict. The only side effects are the Lab's.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from kernel_lab.browsing.lab import Lab
+from kernel_lab.judging import failure_report, verdicts
+from kernel_lab.judging.failure_report import Evidence, repeat_command
+from kernel_lab.judging.verdicts import Verdict
+from kernel_lab.operators.cases import Case, Tensors, refuse_test
+from kernel_lab.operators.operator import Operator
+from kernel_lab.planning import plans, scopes, selection, values
+from kernel_lab.planning.facts import DeviceFacts
+from kernel_lab.planning.plans import Plan
+from kernel_lab.planning.scopes import Refused, Scope
+from kernel_lab.planning.selection import Decision
+from kernel_lab.serving import frames, planner
+
+DEADLINE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Options:
+    """How to run. `repeat`: the command that a failure report ends with, before its query."""
+
+    deadline_ms: int = DEADLINE_MS
+    timing: bool = False
+    repeat: tuple[str, ...] = ("kernel-lab", "run")
+
+
+def check(operator: Operator, case: Case, *, look_at_values: bool = True) -> Scope | Refused:
+    """Step 3: what may be derived from the request, or the one sentence that refuses it."""
+    scope = scopes.scope_of(operator, case.request)
+    if look_at_values and isinstance(scope, Scope) and operator.manifest.lab.valueChecks:
+        sentence = values.refusal(scope, case.inputs)
+        if sentence is not None:
+            return Refused(sentence)
+    return scope
+
+
+@lru_cache(maxsize=64)
+def expected_of(operator: Operator, case: Case) -> tuple[Tensors, str]:
+    """The right outputs and who says so: the case itself, or the operator's reference."""
+    if case.expected is not None:
+        return case.expected, case.origin
+    return operator.reference.compute(case.inputs, case.request.attrs), f"{operator.id}/reference.py"
+
+
+def decide(scope: Scope, facts: DeviceFacts) -> tuple[Decision, ...]:
+    """Steps 4 and 5: every variant's answer on this device, best first."""
+    return selection.available(selection.eligible(scope), scope, facts)
+
+
+def plan(scope: Scope, decision: Decision, facts: DeviceFacts) -> Plan:
+    """Step 6."""
+    return plans.plan_of(scope, decision.variant, facts)
+
+
+def follow(
+    operator: Operator, case: Case, lab: Lab, variant: str | None = None, options: Options | None = None
+) -> Verdict:
+    """All ten steps for one case, on the selected variant or on the one that is named."""
+    options = options or Options()
+    started = time.perf_counter()
+    scope = check(operator, case)
+    if isinstance(scope, Refused) or case.refused is not None:
+        return _refusal(case, scope)
+    facts = lab.facts
+    decisions = decide(scope, facts)
+    chosen = selection.forced(decisions, variant) if variant else selection.selected(decisions)
+    if chosen is None:
+        return _verdict(case, "", "failed", planner.no_variant(operator.id, decisions))
+    if not chosen.can_run:
+        outcome: verdicts.Outcome = "skipped" if chosen.stage in ("requires", "limits") else "failed"
+        return _verdict(case, chosen.variant.id, outcome, chosen.reason)
+    planned = plan(scope, chosen, facts)
+    before_reference = time.perf_counter()
+    expected, source = expected_of(operator, case)
+    reference_ms = 1e3 * (time.perf_counter() - before_reference)
+    job = frames.job_of(planned, case.inputs, expected, options.deadline_ms, timing=options.timing)
+    planned_at = time.perf_counter()
+    result = lab.run(job)
+    returned_at = time.perf_counter()
+    found = verdicts.finding(result, expected)
+    spent = {
+        "plan_ms": 1e3 * (planned_at - started) - reference_ms,
+        "reference_ms": reference_ms,
+        "round_trip_ms": 1e3 * (returned_at - planned_at),
+        "compare_ms": 1e3 * (time.perf_counter() - returned_at),
+    }
+    record: dict[str, Any] = {
+        "status": result.status,
+        "selected": variant is None or chosen.variant is getattr(selection.selected(decisions), "variant", None),
+        "attempts": result.attempts,
+        "expected_from": source,
+        "wgsl": {p.label.rpartition(":")[2]: p.wgsl.digest for p in planned.passes},
+        "outputs": {o.name: result.digests.get(o.name) or job.expected.get(o.name) for o in planned.outputs},
+        "timings": {**dict(result.timings), **spent},
+        "messages": [f"{m.kind}: {m.text}" for m in result.messages],
+    }
+    query = f"{case.query}:{chosen.variant.id}"
+    if found.right:
+        return Verdict(query, "passed", "equal", record=_record(case, chosen.variant.id, "passed", "equal", record))
+    evidence = Evidence(
+        operator, case, chosen.variant.id, planned, result, found, lab.info_of_last_run, source,
+        repeat_command(query, options.repeat),
+    )  # fmt: skip
+    report = failure_report.report(evidence)
+    record["report"] = report
+    return Verdict(
+        query, "failed", found.summary, report, _record(case, chosen.variant.id, "failed", found.summary, record)
+    )
+
+
+def _refusal(case: Case, scope: Scope | Refused) -> Verdict:
+    if isinstance(scope, Refused):
+        if case.refused is None:
+            return _verdict(case, "", "failed", f"refused, though it should run: {scope.sentence}")
+        if refuse_test(case, scope.sentence):
+            return _verdict(case, "", "passed", f"refused, as it must be: {scope.sentence}")
+        return _verdict(case, "", "failed", f"refused, but not for {case.refused!r}: {scope.sentence}")
+    return _verdict(case, "", "failed", f"accepted, though it must be refused (for {case.refused!r})")
+
+
+def _verdict(case: Case, variant: str, outcome: verdicts.Outcome, summary: str) -> Verdict:
+    query = f"{case.query}:{variant}" if variant else case.query
+    text = f"{query}\n{summary}" if outcome == "failed" else ""
+    status = "refused" if summary.startswith("refused") else "not run"
+    return Verdict(query, outcome, summary, text, _record(case, variant, outcome, summary, {"status": status}))
+
+
+def _record(case: Case, variant: str, outcome: str, summary: str, more: dict[str, Any]) -> dict[str, Any]:
+    query = f"{case.query}:{variant}" if variant else case.query
+    names = {"operator": case.operator, "case": case.name, "variant": variant}
+    return {"type": "result", "query": query, **names, "outcome": outcome, "summary": summary, **more}

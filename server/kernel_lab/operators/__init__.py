@@ -1,0 +1,1 @@
+"""What an operator's folder is: its manifest, variants, cases, reference, and the dtypes they speak of."""

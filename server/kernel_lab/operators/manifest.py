@@ -1,0 +1,253 @@
+"""manifest.json as frozen values: an operator's contract, its checks and its variants.
+
+In: the JSON object, already expanded by `families.expand`. Out: a `Manifest`. Never evaluates an expression.
+
+The format is the Hub's webgpu-kernels manifest (arrays of inputs, `derive`, `bindingSets`, `variants`); what kernel-lab
+adds stands under `x-lab`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from kernel_lab.errors import LabError
+from kernel_lab.operators.dtypes import Packing
+
+Expr = str | int | float | bool
+"""An expression's text, or a literal that stands for itself."""
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+Conditions = Annotated[list[Expr], BeforeValidator(_as_list)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Input(_Model):
+    role: str
+    dtype: str
+    description: str = ""
+    optional: bool = False
+    rank: Expr | None = None
+
+
+class Output(_Model):
+    role: str
+    dtype: str
+    rank: Expr
+    shape: Expr | list[Expr]
+    description: str = ""
+
+
+class StructField(_Model):
+    name: str
+    type: Literal["u32", "i32", "f32"]
+    value: Expr
+    default: Expr | None = None
+
+
+class Struct(_Model):
+    name: str
+    fields: list[StructField]
+
+
+class Buffer(_Model):
+    type: Literal["read-only-storage", "storage", "uniform"]
+
+
+class BindingLab(_Model):
+    absent: Literal["zero"] | None = None
+
+
+class Binding(_Model):
+    """One binding; its index is its place in the list. `arg`: the input or output bound; without it, `name` is an
+    intermediate.
+    """
+
+    name: str
+    arg: str | None = None
+    semantic: str | None = None
+    buffer: Buffer
+    elementType: str = "u32"
+    length: Expr | None = None
+    struct: Struct | None = None
+    lab: BindingLab = Field(default=BindingLab(), alias="x-lab")
+
+
+class Dispatch(_Model):
+    """`threads` (with `workgroupSize`) or `workgroups`: a count folded over x and y; or `x`, `y`, `z` as they stand."""
+
+    threads: Expr | None = None
+    workgroupSize: Expr | None = None
+    workgroups: Expr | None = None
+    x: Expr | None = None
+    y: Expr | None = None
+    z: Expr | None = None
+
+
+class Source(_Model):
+    shader: str
+    inputs: dict[str, Any] = {}
+
+
+class Pass(_Model):
+    id: str
+    name: str = ""
+    shader: str | None = None
+    source: Source | None = None
+    entryPoint: str = "main"
+    bindings: list[Binding]
+    constants: dict[str, Expr] = {}
+    dispatch: Dispatch
+
+    @property
+    def template(self) -> str:
+        return self.shader or (self.source.shader if self.source else "")
+
+
+class IntermediateLab(_Model):
+    fill: Literal["poison", "zero"] = "poison"
+
+
+class Intermediate(_Model):
+    id: str
+    dtype: str
+    shape: Expr | list[Expr]
+    lab: IntermediateLab = Field(default=IntermediateLab(), alias="x-lab")
+
+
+class MatrixConfig(_Model):
+    componentType: str
+    resultComponentType: str | None = None
+    M: int | None = None
+    N: int | None = None
+    K: int | None = None
+
+
+class RequiresLab(_Model):
+    wgslLanguageFeatures: list[str] = []
+    limits: dict[str, Expr] = {}
+    subgroupSizes: list[int] = []
+
+
+class Requires(_Model):
+    features: list[str] = []
+    subgroupMatrixConfigs: list[MatrixConfig] = []
+    lab: RequiresLab = Field(default=RequiresLab(), alias="x-lab")
+
+
+class VariantLab(_Model):
+    """`packing`: per role, or "*" for all; the Hub's own loader knows only "word"."""
+
+    packing: dict[str, Packing] = {}
+    note: str = ""
+
+
+class Variant(_Model):
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_]*$")]
+    name: str = ""
+    description: str = ""
+    default: bool = False
+    priority: int = 0
+    when: Conditions = []
+    demoteWhen: Conditions = []
+    requires: Requires = Requires()
+    tunables: dict[str, Expr] = {}
+    derive: dict[str, Expr] = {}
+    constants: dict[str, Expr] = {}
+    intermediates: list[Intermediate] = []
+    passes: list[Pass]
+    lab: VariantLab = Field(default=VariantLab(), alias="x-lab")
+
+    def packing_of(self, role: str) -> Packing:
+        """How that input or output is packed: as stated, else as "*" says, else one element per word."""
+        return self.lab.packing.get(role, self.lab.packing.get("*", "word"))
+
+
+class Check(_Model):
+    require: Expr
+    sentence: str = Field(alias="else")
+
+
+class Checks(_Model):
+    """Two rounds: `structure` before `derive`, so that bad pads or group 0 never reach arithmetic; `geometry` after."""
+
+    structure: list[Check] = []
+    geometry: list[Check] = []
+
+
+class ValueCheck(_Model):
+    """A refusal that depends on values; decided wherever they are known on the host."""
+
+    input: str
+    when: Expr = True
+    rule: Literal["zero", "not_zero_or_nan"]
+    sentence: str = Field(alias="else")
+
+
+class OpsetRow(_Model):
+    """What one version of the operator allows. The row with the greatest version up to the requested one applies."""
+
+    domain: str
+    version: int
+    attributes: list[str]
+    types: dict[str, list[str]]
+
+
+class ManifestLab(_Model):
+    attributeTypes: dict[str, Literal["int", "ints", "float", "string"]] = {}
+    opsets: list[OpsetRow] = []
+    checks: Checks = Checks()
+    valueChecks: list[ValueCheck] = []
+    outputDtypes: dict[str, Expr] = {}
+
+
+class Manifest(_Model):
+    domain: str
+    name: str
+    sinceVersion: int
+    description: str = ""
+    inputs: list[Input]
+    outputs: list[Output]
+    attributes: dict[str, Any] = {}
+    typeConstraints: dict[str, list[str]]
+    tunables: dict[str, Any] = {}
+    tunableDescriptions: dict[str, str] = {}
+    derive: dict[str, Expr] = {}
+    constants: dict[str, Expr] = {}
+    variants: list[Variant]
+    lab: ManifestLab = Field(default=ManifestLab(), alias="x-lab")
+
+    @property
+    def id(self) -> str:
+        return f"{self.domain}.{self.name}"
+
+
+def parse(data: dict[str, Any], where: str) -> Manifest:
+    """A manifest from its expanded JSON object; LabError names file, place, what was found and what is allowed."""
+    try:
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        found = f" (found: {first['input']!r:.80})" if first["type"] != "missing" else ""
+        more = f"; {error.error_count() - 1} more" if error.error_count() > 1 else ""
+        raise LabError(f"{where}: {_place(data, first['loc'])}: {first['msg']}{found}{more}.") from None
+
+
+def _place(data: object, loc: tuple[int | str, ...]) -> str:
+    """`variants[dp4a_im2col_nchw].passes[matmul].when`: list entries by their id where they have one."""
+    text = ""
+    for part in loc:
+        if isinstance(part, int):
+            data = data[part] if isinstance(data, list) and part < len(data) else None
+            label = data.get("id") or data.get("role") or data.get("name") if isinstance(data, dict) else None
+            text += f"[{label or part}]"
+        else:
+            data = data.get(part) if isinstance(data, dict) else None
+            text += f".{part}" if text else part
+    return text or "manifest"

@@ -1,0 +1,112 @@
+"""An operator: one folder with manifest.json, test.json, bench.json, reference.py and templates.
+
+In: a folder. Out: an `Operator`, whose parts are read when first asked for.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from kernel_lab import resources
+from kernel_lab.errors import LabError
+from kernel_lab.operators import cases, families, manifest, references
+from kernel_lab.operators.cases import Case
+from kernel_lab.operators.manifest import Manifest, Variant
+from kernel_lab.operators.references import Reference
+
+SHARED = "_shared"
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """`id` is the folder's name and the manifest's domain and name: one string everywhere."""
+
+    id: str
+    folder: Path
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        where = f"{self.id}/manifest.json"
+        expanded = families.expand(_read_json(self.folder / "manifest.json", where), _shared(self.folder), where)
+        parsed = manifest.parse(expanded, where)
+        if parsed.id != self.id:
+            raise LabError(f"{where}: names {parsed.id}, but its folder is called {self.id}.")
+        ids = [variant.id for variant in parsed.variants]
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        if twice:
+            raise LabError(f"{where}: these variant ids stand twice: {', '.join(twice)}.")
+        return parsed
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        return cases.load(self.folder / "test.json", self.id)
+
+    @cached_property
+    def reference(self) -> Reference:
+        return references.load(self.folder / "reference.py")
+
+    @cached_property
+    def bench(self) -> dict[str, Any]:
+        return _read_json(self.folder / "bench.json", f"{self.id}/bench.json")
+
+    @property
+    def template_folders(self) -> tuple[Path, ...]:
+        """Where templates and their includes are looked for, in order."""
+        return (self.folder, self.folder.parent / SHARED)
+
+    def variant(self, name: str) -> Variant:
+        for variant in self.manifest.variants:
+            if variant.id == name:
+                return variant
+        known = ", ".join(variant.id for variant in self.manifest.variants)
+        raise LabError(f"{self.id} has no variant {name!r} (known: {known}).")
+
+
+def load_all(folder: Path | None = None) -> dict[str, Operator]:
+    """The operators of a folder (default: kernel-lab's own), by id, sorted."""
+    root = folder or resources.shaders()
+    found = sorted(path.parent for path in root.glob("*/manifest.json"))
+    if not found:
+        raise LabError(f"{root} holds no operator (a folder with manifest.json).")
+    return {path.name: _operator(path) for path in found}
+
+
+def named(name: str) -> Operator:
+    """The operator of that id, or of that last name if only one has it; LabError lists the known ones."""
+    operators = load_all()
+    name = name.removeprefix("webgpu-kernels/")
+    if name in operators:
+        return operators[name]
+    short = [operator for key, operator in operators.items() if key.rpartition(".")[2] == name]
+    if len(short) == 1:
+        return short[0]
+    raise LabError(f"operator {name!r} is unknown; known are {', '.join(operators)}.")
+
+
+@lru_cache(maxsize=64)
+def _operator(folder: Path) -> Operator:
+    return Operator(folder.name, folder)
+
+
+@lru_cache(maxsize=16)
+def _shared_of(folder: Path) -> Mapping[str, dict[str, Any]]:
+    return {path.stem: _read_json(path, f"{SHARED}/{path.name}") for path in sorted(folder.glob("*.json"))}
+
+
+def _shared(folder: Path) -> Mapping[str, dict[str, Any]]:
+    return _shared_of(folder.parent / SHARED)
+
+
+def _read_json(path: Path, where: str) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise LabError(f"{where}: the file is missing.") from None
+    except json.JSONDecodeError as error:
+        raise LabError(f"{where}: line {error.lineno}, column {error.colno}: not JSON: {error.msg}.") from None
+    if not isinstance(data, dict):
+        raise LabError(f"{where}: must be a JSON object, found {type(data).__name__}.")
+    return data

@@ -1,0 +1,63 @@
+"""References: `reference.py` of an operator's folder, loaded by path (an operator's id has dots).
+
+In: a file. Out: a `Reference` of three functions. A reference shares no code with what it judges: it may import numpy,
+ml_dtypes and the standard library.
+"""
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel_lab.errors import LabError
+from kernel_lab.operators.cases import Tensors
+
+Outputs = dict[str, Any]
+Compute = Callable[[Tensors, Mapping[str, Any]], Outputs]
+InputsOf = Callable[[tuple[int, ...], Tensors, Mapping[str, Any]], dict[str, list[tuple[int, ...]]]]
+_ALLOWED = {"numpy", "ml_dtypes"} | sys.stdlib_module_names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """`compute(inputs, attrs)` gives the right outputs; `inputs_of(index, inputs, attrs)` which input elements feed one
+    output element; `mistakes` are named wrong computations, each of which some case must catch."""
+
+    compute: Compute
+    inputs_of: InputsOf | None
+    mistakes: Mapping[str, Compute]
+
+
+def load(path: Path) -> Reference:
+    """The reference in that file; LabError if it imports more than it may or lacks `reference`."""
+    text = path.read_text("utf-8")
+    _check_imports(text, path)
+    spec = importlib.util.spec_from_file_location(f"kernel_lab_reference_{abs(hash(str(path))):x}", path)
+    if spec is None or spec.loader is None:
+        raise LabError(f"{path}: cannot be loaded as Python.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    compute = getattr(module, "reference", None)
+    if not callable(compute):
+        raise LabError(f"{path}: defines no function `reference(inputs, attrs)`.")
+    return Reference(compute, getattr(module, "inputs_of", None), getattr(module, "MISTAKES", {}))
+
+
+def _check_imports(text: str, path: Path) -> None:
+    for node in ast.walk(ast.parse(text, str(path))):
+        names = (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or "."]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+        for name in names:
+            if name.partition(".")[0] not in _ALLOWED:
+                raise LabError(
+                    f"{path}: line {getattr(node, 'lineno', 0)}: imports {name}; a reference may import numpy, "
+                    "ml_dtypes and the standard library only, so that it shares no code with what it judges."
+                )

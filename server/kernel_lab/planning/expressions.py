@@ -1,0 +1,228 @@
+"""Expressions of manifests: Jinja expressions in Jinja's sandbox, with no language of our own.
+
+In: text and a mapping of names. Out: plain values. Never a template, never a file.
+
+Three traps are closed here. An unknown name would become None, or be skipped by a short circuit: all names are checked
+beforehand. Constants are folded while compiling (`10**(10**7)` would take seconds): only listed syntax is admitted, and
+no `**`. An integral float would print as `16.0`: results are made integers again.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, meta, nodes
+from jinja2.exceptions import SecurityError, UndefinedError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from kernel_lab.errors import LabError
+from kernel_lab.operators import dtypes
+
+MAX_LENGTH = 4000
+_ALLOWED: tuple[type[nodes.Node], ...] = (
+    nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.Call, nodes.CondExpr, nodes.List,
+    nodes.Concat, nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv,
+    nodes.Mod, nodes.Compare, nodes.Operand, nodes.Test, nodes.Filter, nodes.Template, nodes.Output, nodes.Keyword,
+)  # fmt: skip
+_FILTERS = {"length", "int", "float", "abs", "join", "first", "last", "sort", "default"}
+
+
+class Unmet(LabError):
+    """An expression that could not be evaluated: the sentence says which, and why."""
+
+
+def _outer(shape: list[int], axis: int) -> int:
+    return math.prod(shape[:axis])
+
+
+def _inner(shape: list[int], axis: int) -> int:
+    return math.prod(shape[axis + 1 :])
+
+
+def _pick(choices: list[list[Any]], default: Any) -> Any:
+    return next((value for condition, value in choices if condition), default)
+
+
+def _bounded_pow(base: float, exponent: float) -> float:
+    if abs(base) > 2**32 or abs(exponent) > 64:
+        raise ValueError("pow: base and exponent are bounded by 2^32 and 64")
+    return float(base**exponent)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "min": min,
+    "max": max,
+    "pow": _bounded_pow,
+    "ceilDiv": lambda a, b: -(-a // b),
+    "pow2ceil": lambda n: 1 << max(int(n) - 1, 0).bit_length(),
+    "numel": math.prod,
+    "rank": len,
+    "dim": lambda shape, axis: shape[axis],
+    "rows": lambda shape: shape[-2],
+    "cols": lambda shape: shape[-1],
+    "outer": _outer,
+    "inner": _inner,
+    "sameShape": lambda a, b: list(a) == list(b),
+    "hasAxis": lambda shape, axis: -len(shape) <= axis < len(shape),
+    "has": lambda container, key: key in container,
+    "pick": _pick,
+    "dtypeBits": lambda name: dtypes.named(name).bits,
+    "dtypeBytes": lambda name: max(dtypes.named(name).bits // 8, 1),
+}
+DEVICE_NAMES = frozenset({"device", "f16Ok", "f16Allowed"})
+"""Names that speak of the device: an expression that reads one is decided at run time."""
+
+
+def normalised(value: Any) -> Any:
+    """Integral floats as integers, deeply; other values as they are."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return [normalised(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
+_ENVIRONMENT.globals = dict(FUNCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression. `names`: what it reads besides the functions."""
+
+    text: str
+    names: frozenset[str]
+    _call: Callable[..., Any]
+
+    def __call__(self, scope: Mapping[str, Any]) -> Any:
+        missing = [name for name in self.names if name not in scope]
+        if missing:
+            known = ", ".join(sorted(name for name in scope))
+            raise Unmet(f"`{self.text}`: unknown name {missing[0]!r} (known: {known}).")
+        try:
+            value = self._call(scope)
+        except UndefinedError as error:
+            raise Unmet(f"`{self.text}`: {error.message}.") from None
+        except (ArithmeticError, TypeError, ValueError, LookupError, SecurityError) as error:
+            raise Unmet(f"`{self.text}`: {error}.") from None
+        if isinstance(value, StrictUndefined):
+            raise Unmet(f"`{self.text}` reads something that is not there.")
+        return normalised(value)
+
+
+@lru_cache(maxsize=8192)
+def compiled(text: str) -> Expression:
+    """The expression of that text; Unmet if it is no admitted Jinja expression."""
+    if len(text) > MAX_LENGTH:
+        raise Unmet(f"`{text[:60]}…`: {len(text)} characters; an expression may have {MAX_LENGTH}.")
+    try:
+        tree = _ENVIRONMENT.parse("{{ (" + text + ") }}")
+        _check_syntax(tree, text)
+        names = frozenset(meta.find_undeclared_variables(tree)) - FUNCTIONS.keys()
+        call = _ENVIRONMENT.compile_expression(text, undefined_to_none=False)
+    except TemplateError as error:
+        raise Unmet(f"`{text}` is no expression: {error.message}.") from None
+    return Expression(text, names, call)
+
+
+def evaluate(expression: object, scope: Mapping[str, Any]) -> Any:
+    """The value of an expression's text in a scope; anything but text stands for itself."""
+    return compiled(expression)(scope) if isinstance(expression, str) else normalised(expression)
+
+
+def names_in(expression: object) -> frozenset[str]:
+    """The names that an expression reads, functions included where they speak of the device."""
+    if not isinstance(expression, str):
+        return frozenset()
+    return frozenset(meta.find_undeclared_variables(_ENVIRONMENT.parse("{{ (" + expression + ") }}")))
+
+
+@lru_cache(maxsize=1024)
+def _sentence(text: str) -> Any:
+    return _ENVIRONMENT.from_string(text)
+
+
+def sentence(text: str, scope: Mapping[str, Any]) -> str:
+    """A sentence with `{{ }}` holes, filled from the scope. A hole that cannot be filled shows as `?`."""
+    try:
+        return str(_sentence(text).render(**scope))
+    except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError):
+        return text.replace("{{", "?").replace("}}", "")
+
+
+def _check_syntax(tree: nodes.Node, text: str) -> None:
+    for node in _walk(tree):
+        if not isinstance(node, _ALLOWED):
+            raise Unmet(f"`{text}`: {type(node).__name__} is not allowed in an expression.")
+        if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
+            raise Unmet(f"`{text}`: filter {node.name!r} is not allowed (allowed: {', '.join(sorted(_FILTERS))}).")
+
+
+def _walk(node: nodes.Node) -> list[nodes.Node]:
+    found = [node]
+    for child in node.iter_child_nodes():
+        found.extend(_walk(child))
+    return found
+
+
+@lru_cache(maxsize=256)
+def sequence(
+    derive: tuple[tuple[str, object], ...],
+) -> tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], frozenset[str]]:
+    """Ordered definitions as one compiled module: a call costs one Jinja call instead of one per name."""
+    for name, expression in derive:
+        if isinstance(expression, str):
+            compiled(expression)
+        if not name.isidentifier() or name.startswith("_"):
+            raise Unmet(f"derive: {name!r} is no name.")
+    lines = [f"{{% set {name} = ({_literal(expression)}) %}}" for name, expression in derive]
+    template = _ENVIRONMENT.from_string("".join(lines))
+    reads: set[str] = set()
+    defined: set[str] = set()
+    for name, expression in derive:
+        reads |= (names_in(expression) - FUNCTIONS.keys()) - defined
+        defined.add(name)
+
+    def run(scope: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            module = template.make_module(dict(scope))
+        except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError):
+            return _one_by_one(derive, scope)
+        return {name: normalised(getattr(module, name)) for name, _ in derive}
+
+    return run, frozenset(reads)
+
+
+def _literal(expression: object) -> str:
+    return (
+        expression
+        if isinstance(expression, str)
+        else repr(expression).lower()
+        if isinstance(expression, bool)
+        else repr(expression)
+    )
+
+
+def _one_by_one(derive: tuple[tuple[str, object], ...], scope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The slow path, taken when the module failed: finds the definition at fault and says so."""
+    values: dict[str, Any] = {}
+    for name, expression in derive:
+        try:
+            values[name] = evaluate(expression, {**scope, **values})
+        except Unmet as error:
+            raise Unmet(f"derive.{name}: {error}") from None
+    return values
+
+
+@lru_cache(maxsize=256)
+def first_false(conditions: tuple[str, ...]) -> Expression:
+    """One expression that gives the index of the first condition that does not hold, or -1; later ones are not
+    evaluated.
+    """
+    call = " else ".join(f"{index} if not ({text})" for index, text in enumerate(conditions)) + " else -1"
+    names = frozenset().union(*(compiled(text).names for text in conditions))
+    return Expression(
+        f"({' and '.join(conditions)})"[:200], names, _ENVIRONMENT.compile_expression(call, undefined_to_none=False)
+    )

@@ -1,0 +1,79 @@
+"""Templates as text: `{% include "file" %}` expanded before rendering, with the origin of every line.
+
+In: file names and the folders to look in. Out: `Source`: lines and where each comes from. Jinja's own include exports
+no macros, so inclusion is textual; import, from and extends are refused.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_lab.errors import LabError
+
+_INCLUDE = re.compile(r"""^\s*\{%-?\s*include\s+(['"])(?P<name>[^'"]+)\1\s*-?%\}\s*$""")
+_REFUSED = re.compile(r"\{%-?\s*(import|from|extends|include)\b")
+_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A line of a template. `file`: the template's name as operators write it; `line`: from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A template's whole text and the origin of each of its lines."""
+
+    name: str
+    text: str
+    origins: tuple[Origin, ...]
+
+    def origin(self, line: int) -> Origin:
+        """Where line `line` (from 1) of the whole text comes from."""
+        return self.origins[min(max(line, 1), len(self.origins)) - 1] if self.origins else Origin(self.name, 1)
+
+
+def read(name: str, folders: tuple[Path, ...]) -> Source:
+    """The template of that name with its includes in place; LabError names file and line of whatever is wrong."""
+    lines: list[str] = []
+    origins: list[Origin] = []
+    _collect(name, folders, lines, origins, ())
+    return Source(name, "\n".join(lines) + "\n", tuple(origins))
+
+
+def find(name: str, folders: tuple[Path, ...], asked_by: str = "") -> Path:
+    """The file of that name in the first folder that has it. Only plain names: no path leaves the folders."""
+    where = f"{asked_by}: " if asked_by else ""
+    if Path(name).name != name:
+        raise LabError(f"{where}template {name!r} must be a plain file name.")
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    raise LabError(f"{where}template {name!r} is in none of: {', '.join(folder.name for folder in folders)}.")
+
+
+def _collect(
+    name: str, folders: tuple[Path, ...], lines: list[str], origins: list[Origin], above: tuple[str, ...]
+) -> None:
+    if name in above or len(above) >= _DEPTH:
+        raise LabError(f"{above[-1]}: including {name!r} goes round or deeper than {_DEPTH}: {' > '.join(above)}.")
+    text = find(name, folders, above[-1] if above else "").read_text("utf-8").replace("\r\n", "\n")
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        include = _INCLUDE.match(line)
+        if include:
+            _collect(include["name"], folders, lines, origins, (*above, name))
+            continue
+        refused = _REFUSED.search(line)
+        if refused:
+            raise LabError(
+                f'{name}:{number}: `{refused[1]}` is refused: files are included whole, by `{{% include "file" %}}` '
+                "on a line of its own, which makes their macros visible."
+            )
+        lines.append(line)
+        origins.append(Origin(name, number))

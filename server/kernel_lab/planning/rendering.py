@@ -1,0 +1,158 @@
+"""Templates to WGSL, with the template line of every rendered line.
+
+In: a Source and the names it may use. Out: `Wgsl`. Pure; memoised by content.
+
+The origin of a line: behind the last visible character of each template line stands a private-use character that names
+the line, put in before rendering and taken out after. It goes through macros, loops and includes as text does. It is
+only put where Jinja sees plain text, and never where whitespace control would see it, so that what remains is byte for
+byte what rendering without it gives (`rendered_plainly`; a test compares the two).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from kernel_lab.errors import LabError
+from kernel_lab.planning.expressions import normalised
+from kernel_lab.planning.includes import Origin, Source
+
+_FIRST_MARK = 0xF0000
+_LAST_MARK = 0xFFFFD
+
+
+@dataclass(frozen=True, slots=True)
+class Wgsl:
+    """Rendered WGSL. `digest`: SHA-256 in hex. `origins[i]`: the template line of line i + 1, where it has one."""
+
+    text: str
+    digest: str
+    origins: tuple[Origin | None, ...]
+
+    def origin(self, line: int) -> Origin | None:
+        """The template line behind a rendered line (from 1)."""
+        return self.origins[line - 1] if 1 <= line <= len(self.origins) else None
+
+
+class TemplateFault(LabError):
+    """A template that cannot be rendered: the sentence starts with the template's file and line."""
+
+
+def _js_text(value: Any) -> Any:
+    """Values print as @huggingface/jinja prints them: true, false, nothing for none, 16 for 16.0."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return normalised(value)
+
+
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+    finalize=_js_text,
+    extensions=["jinja2.ext.loopcontrols"],
+)
+
+
+def render(source: Source, names: Mapping[str, Any]) -> Wgsl:
+    """The template's WGSL; TemplateFault names file and line. `names` must be JSON values."""
+    return _render(source, json.dumps(names, sort_keys=True))
+
+
+@lru_cache(maxsize=4096)
+def _render(source: Source, names: str) -> Wgsl:
+    marked = _run(source, _marked(source), json.loads(names))
+    lines, origins = [], []
+    last: Origin | None = None
+    for line in marked.split("\n"):
+        marks = [ord(char) - _FIRST_MARK for char in line if _FIRST_MARK <= ord(char) <= _LAST_MARK]
+        last = source.origins[marks[-1]] if marks else last if not line.strip() else None
+        origins.append(last)
+        lines.append(_unmarked(line))
+    text = "\n".join(lines)
+    return Wgsl(text, hashlib.sha256(text.encode()).hexdigest(), tuple(_filled(origins)))
+
+
+def rendered_plainly(source: Source, names: Mapping[str, Any]) -> str:
+    """The same text, rendered without any mark: what every other Jinja renderer gives."""
+    return _run(source, source.text, json.loads(json.dumps(names)))
+
+
+def _run(source: Source, text: str, names: Mapping[str, Any]) -> str:
+    try:
+        return str(_template(text).render(**names))
+    except TemplateSyntaxError as error:
+        raise TemplateFault(f"{source.origin(error.lineno)}: {error.message}") from None
+    except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError) as error:
+        raise TemplateFault(f"{source.origin(_template_line(error))}: {error}") from None
+
+
+@lru_cache(maxsize=512)
+def _template(text: str) -> Any:
+    return _ENVIRONMENT.from_string(text)
+
+
+def _template_line(error: BaseException) -> int:
+    """The template line of an error while rendering: Jinja rewrites the traceback so that its last template frame has
+    it.
+    """
+    line, trace = 1, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _unmarked(text: str) -> str:
+    return "".join(char for char in text if not _FIRST_MARK <= ord(char) <= _LAST_MARK)
+
+
+def _filled(origins: list[Origin | None]) -> list[Origin | None]:
+    """A line without a mark of its own (the text before a tag that swallowed its newline) takes the next line's."""
+    following: Origin | None = None
+    for index in range(len(origins) - 1, -1, -1):
+        if origins[index] is None:
+            origins[index] = following
+        following = origins[index]
+    return origins
+
+
+@lru_cache(maxsize=512)
+def _marked(source: Source) -> str:
+    if len(source.origins) > _LAST_MARK - _FIRST_MARK:
+        raise TemplateFault(f"{source.name}: {len(source.origins)} lines; a template may have 65,533.")
+    parts: list[str] = []
+    try:
+        tokens = list(_ENVIRONMENT.lexer.tokeniter(source.text, source.name))
+    except TemplateSyntaxError as error:
+        raise TemplateFault(f"{source.origin(error.lineno)}: {error.message}") from None
+    line, previous = 0, ""
+    rest = source.text
+    for _, kind, value in tokens:
+        # tokeniter drops what whitespace control drops; the source itself is copied, so that Jinja drops it again
+        start = rest.index(value)
+        skipped, rest = rest[:start], rest[start + len(value) :]
+        parts.append(skipped)
+        line += skipped.count("\n")
+        parts.append(_mark_data(value, line, previous) if kind == "data" else value)
+        line += value.count("\n")
+        previous = kind
+    return "".join(parts) + rest
+
+
+def _mark_data(text: str, line: int, previous: str) -> str:
+    pieces = text.split("\n")
+    for index, piece in enumerate(pieces[:-1]):
+        visible = piece.rstrip()
+        follows_value = index == 0 and previous == "variable_end"
+        if visible or follows_value:
+            pieces[index] = visible + chr(_FIRST_MARK + line + index) + piece[len(visible) :]
+    return "\n".join(pieces)

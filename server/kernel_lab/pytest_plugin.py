@@ -1,0 +1,199 @@
+"""kernel-lab in pytest: options, and a chain of small fixtures that anyone can override link by link.
+
+    lab_profile  -> which browser            (session)
+    lab          -> the browser, running     (session; one per xdist worker)
+    lab_journal  -> where results are kept   (session)
+    lab_options  -> deadline and the like    (session)
+    lab_judge    -> pair -> Verdict          (session)
+    kernel_pair  -> one case and variant     (parametrised from --lab-query; its id is the query string)
+
+A test that asks for `kernel_pair` is collected once per pair, without a browser.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel_lab import line, runs
+from kernel_lab.browsing.lab import Lab, NoAdapter
+from kernel_lab.browsing.profiles import Profile, resolve
+from kernel_lab.errors import LabError
+from kernel_lab.judging.journal import Journal, new_run_folder
+from kernel_lab.judging.verdicts import Verdict
+from kernel_lab.operators import operator
+from kernel_lab.queries import parse
+from kernel_lab.runs import Pair
+
+Judge = Callable[[Pair], Verdict]
+_HEADLINE = "kernel_lab_headline"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kernel-lab", "WGSL kernels in a real Chromium")
+    group.addoption(
+        "--lab-query", action="append", metavar="OP:CASE:VARIANT", help="which pairs; may be repeated (default: all)"
+    )
+    group.addoption(
+        "--lab-variants", choices=("selected", "all"), default="all", help="the selected variant or every one that can"
+    )
+    group.addoption(
+        "--lab-browser", default="default", metavar="NAME", help="default, swiftshader, hardware, or a path"
+    )
+    group.addoption("--lab-headed", action="store_true", help="show the browser")
+    group.addoption(
+        "--lab-mask", action="append", default=[], metavar="FEATURE", help="hide a feature or WGSL language feature"
+    )
+    group.addoption(
+        "--lab-deadline", type=float, default=line.DEADLINE_MS / 1000, metavar="SECONDS", help="for one run"
+    )
+    group.addoption("--lab-report", type=Path, metavar="DIR", help="keep the journal there (default: in the cache)")
+    group.addoption(
+        "--lab-allow-no-adapter", action="store_true", help="without an adapter skip, visibly, instead of failing"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "xdist_group(name): tests that one worker should run (pipelines compile once)")
+    config.stash[_state] = _State()
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("xdist"):
+        return
+    config.pluginmanager.register(_FromWorkers(config), "kernel-lab-from-workers")
+
+
+class _State:
+    """What a session has to say at its end."""
+
+    def __init__(self) -> None:
+        self.headlines: list[str] = []
+        self.collected = 0
+        self.judged = 0
+        self.folder: Path | None = None
+
+
+_state = pytest.StashKey[_State]()
+
+
+class _FromWorkers:
+    """Takes over what xdist's workers have to say."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        said = getattr(node, "workeroutput", {}).get(_HEADLINE)
+        if said:
+            state = self._config.stash[_state]
+            state.headlines += [text for text in said["headlines"] if text not in state.headlines]
+            state.judged += said["judged"]
+            state.collected = max(state.collected, said["collected"])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kernel_pair" not in metafunc.fixturenames:
+        return
+    config = metafunc.config
+    queries = [parse(text) for text in config.getoption("--lab-query") or ["*"]]
+    every = config.getoption("--lab-variants") == "all"
+    try:
+        found = list(runs.pairs(operator.load_all().values(), queries, every_variant=every))
+    except LabError as error:
+        raise pytest.UsageError(str(error)) from None
+    if not found:
+        raise pytest.UsageError(f"no case fits {', '.join(map(str, queries))}: see `kernel-lab list`")
+    config.stash[_state].collected += len(found)
+    params = [
+        pytest.param(pair, id=pair.query, marks=pytest.mark.xdist_group(f"{pair.operator.id}:{pair.variant}"))
+        for pair in found
+    ]
+    metafunc.parametrize("kernel_pair", params)
+
+
+@pytest.fixture(scope="session")
+def lab_profile(pytestconfig: pytest.Config) -> Profile:
+    """Which browser. Override it to run on one of your own."""
+    return resolve(
+        pytestconfig.getoption("--lab-browser"),
+        headed=pytestconfig.getoption("--lab-headed"),
+        hidden=tuple(pytestconfig.getoption("--lab-mask")),
+    )
+
+
+@pytest.fixture(scope="session")
+def lab(lab_profile: Profile, pytestconfig: pytest.Config) -> Iterator[Lab]:
+    """The browser, running, with an adapter. Without one the tests fail, or skip with --lab-allow-no-adapter."""
+    with Lab(lab_profile) as running:
+        try:
+            _ = running.facts
+        except NoAdapter as error:
+            if pytestconfig.getoption("--lab-allow-no-adapter"):
+                pytest.skip(f"no adapter: {error}")
+            raise
+        state = pytestconfig.stash[_state]
+        state.headlines += [text for text in runs.headline(running.info) if text not in state.headlines]
+        yield running
+
+
+@pytest.fixture(scope="session")
+def lab_journal(lab: Lab, pytestconfig: pytest.Config) -> Iterator[Journal]:
+    """Where each result is kept as it comes; one file per worker."""
+    stated = pytestconfig.getoption("--lab-report")
+    worker = getattr(pytestconfig, "workerinput", {}).get("workerid", "")
+    folder = (stated or new_run_folder()) / worker
+    journal = Journal(folder, {"command": "pytest", **runs.describe(lab.info)})
+    pytestconfig.stash[_state].folder = folder
+    yield journal
+    journal.close()
+
+
+@pytest.fixture(scope="session")
+def lab_options(pytestconfig: pytest.Config) -> line.Options:
+    """How each pair is run."""
+    return line.Options(deadline_ms=int(1000 * pytestconfig.getoption("--lab-deadline")))
+
+
+@pytest.fixture(scope="session")
+def lab_judge(lab: Lab, lab_journal: Journal, lab_options: line.Options, pytestconfig: pytest.Config) -> Judge:
+    """Runs a pair, writes it down, gives its verdict."""
+
+    def judge(pair: Pair) -> Verdict:
+        verdict = line.follow(pair.operator, pair.case, lab, pair.variant, lab_options)
+        lab_journal.append(verdict.record)
+        pytestconfig.stash[_state].judged += verdict.outcome != "skipped"
+        return verdict
+
+    return judge
+
+
+def settle(verdict: Verdict) -> None:
+    """A verdict as pytest's outcome: its report is the whole failure message, a skip shows its reason."""
+    __tracebackhide__ = True
+    if verdict.outcome == "skipped":
+        pytest.skip(verdict.summary)
+    if verdict.outcome == "failed":
+        pytest.fail(verdict.report, pytrace=False)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    state = config.stash[_state]
+    output = getattr(config, "workeroutput", None)
+    if output is not None:
+        output[_HEADLINE] = {"headlines": state.headlines, "judged": state.judged, "collected": state.collected}
+        return
+    nothing = state.collected and not state.judged and session.testscollected and not session.config.option.collectonly
+    if nothing and session.exitstatus == pytest.ExitCode.OK and not config.getoption("--lab-allow-no-adapter"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        state.headlines.append("No kernel ran: that is a failure. --lab-allow-no-adapter allows it.")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    state = config.stash[_state]
+    if not state.headlines:
+        return
+    terminalreporter.section("kernel-lab")
+    for text in state.headlines:
+        terminalreporter.write_line(text)
+    if state.folder is not None:
+        terminalreporter.write_line(f"journal  {state.folder}")

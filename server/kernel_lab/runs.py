@@ -1,0 +1,160 @@
+"""A run: many cases one after the other, each verdict written down as it comes.
+
+In: pairs of a case and a variant, a Lab. Out: verdicts, a journal, counts. Pairs are made without a browser.
+"""
+
+import datetime
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_lab import line
+from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.lab import Lab
+from kernel_lab.judging.journal import Journal
+from kernel_lab.judging.verdicts import Verdict
+from kernel_lab.operators.cases import Case
+from kernel_lab.operators.operator import Operator
+from kernel_lab.planning import scopes, selection
+from kernel_lab.planning.scopes import Scope
+from kernel_lab.queries import Query
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """A case and the variant it runs on; None: the one that selection prefers (or none, for a refusal)."""
+
+    operator: Operator
+    case: Case
+    variant: str | None = None
+
+    @property
+    def query(self) -> str:
+        return f"{self.case.query}:{self.variant}" if self.variant else self.case.query
+
+
+def pairs(operators: Iterable[Operator], queries: Sequence[Query], *, every_variant: bool) -> Iterator[Pair]:
+    """What the queries name, in order. A query that names a variant forces it; `every_variant` gives each that can
+    compute a
+    case. A case that must be refused is one pair without a variant."""
+    for operator in operators:
+        if any(query.matches(operator.id) for query in queries):
+            yield from pairs_of_cases(operator, operator.cases, queries, every_variant=every_variant)
+
+
+def pairs_of_cases(
+    operator: Operator, cases: Iterable[Case], queries: Sequence[Query], *, every_variant: bool
+) -> Iterator[Pair]:
+    """The same for given cases of one operator."""
+    for case in cases:
+        wanted = [query for query in queries if query.matches(operator.id, case.name)]
+        if not wanted:
+            continue
+        forced = every_variant or all(query.variant != "*" for query in wanted)
+        scope = scopes.scope_of(operator, case.request) if case.refused is None else None
+        if not forced or not isinstance(scope, Scope):
+            if not forced or any(query.variant == "*" for query in wanted):
+                yield Pair(operator, case)
+            continue
+        for decision in selection.eligible(scope):
+            name = decision.variant.id
+            if decision.can_run and any(query.matches(operator.id, case.name, name) for query in wanted):
+                yield Pair(operator, case, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many passed, failed and were skipped; crash and timeout count as failed."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.passed + self.failed + self.skipped
+
+    def __str__(self) -> str:
+        return f"{self.passed:,} passed, {self.failed:,} failed, {self.skipped:,} skipped"
+
+
+def counts(verdicts: Iterable[Verdict]) -> Counts:
+    found = Counter(verdict.outcome for verdict in verdicts)
+    return Counts(found["passed"], found["failed"], found["skipped"])
+
+
+def perform(
+    chosen: Sequence[Pair],
+    lab: Lab,
+    journal: Journal | None,
+    options: line.Options | None = None,
+    on_verdict: Callable[[Verdict], None] = lambda _: None,
+) -> list[Verdict]:
+    """Runs the pairs in order. Whatever a browser does, each pair has exactly one verdict."""
+    verdicts = []
+    for pair in chosen:
+        verdict = line.follow(pair.operator, pair.case, lab, pair.variant, options)
+        if journal is not None:
+            journal.append(verdict.record)
+        verdicts.append(verdict)
+        on_verdict(verdict)
+    return verdicts
+
+
+def describe(info: BrowserInfo) -> dict[str, Any]:
+    """Who ran it, as recorded: browser, flags, adapter and driver, what is emulated or spoofed."""
+    facts = info.facts
+    return {
+        "browser": {
+            "version": info.version,
+            "executable": info.executable,
+            "flags": list(info.flags),
+            "headed": info.headed,
+            "user_agent": info.user_agent,
+        },
+        "adapter": None
+        if facts is None
+        else {
+            "description": facts.description,
+            "info": dict(facts.info),
+            "fallback": facts.is_fallback,
+            "spoofed_ids": facts.spoofed_ids,
+            "features": sorted(facts.features),
+            "language_features": sorted(facts.language_features),
+            "limits": dict(facts.limits),
+            "matrix_configs": [dict(config) for config in facts.matrix_configs],
+            "masked": list(facts.masked),
+        },
+        "no_adapter": info.no_adapter,
+        "machine": {"system": platform.platform(), "python": platform.python_version()},
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+COMPUTE_FEATURES = (
+    "shader-f16",
+    "subgroups",
+    "subgroup-size-control",
+    "chromium-experimental-subgroup-matrix",
+    "timestamp-query",
+)
+"""The features that kernels may require; the terminal shows these, the record has all."""
+
+
+def headline(info: BrowserInfo) -> list[str]:
+    """The same for a terminal, in a few lines."""
+    facts = info.facts
+    lines = [f"browser  Chromium {info.version}{' (headed)' if info.headed else ''}  {info.executable}"]
+    if facts is None:
+        return [*lines, f"adapter  none: {info.no_adapter}"]
+    low, high = facts.info.get("subgroupMinSize"), facts.info.get("subgroupMaxSize")
+    lines.append(f"adapter  {facts.description}{'  (reported ids are spoofed)' if facts.spoofed_ids else ''}")
+    features = ", ".join(feature for feature in COMPUTE_FEATURES if feature in facts.features) or "none"
+    lines.append(
+        f"         subgroups {low} to {high}; fallback {'yes' if facts.is_fallback else 'no'}; features: {features}"
+    )
+    if facts.masked:
+        lines.append(f"         masked by the profile: {', '.join(facts.masked)}")
+    return lines

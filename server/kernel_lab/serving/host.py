@@ -1,0 +1,77 @@
+"""uvicorn on 127.0.0.1, on an event loop in a thread of its own; the loop also drives the browsers.
+
+In: a Hub. Out: an address, and `call` to run coroutines from blocking code. One host serves any number of browsers.
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import uvicorn
+
+from kernel_lab.errors import LabError
+from kernel_lab.serving.app import create_app
+from kernel_lab.serving.hub import Hub, Planner
+
+T = TypeVar("T")
+MAX_MESSAGE_BYTES = 2**31 - 1
+
+
+class Host:
+    """Starts when made, stops with `close`. `address`: http://127.0.0.1:<port>."""
+
+    def __init__(self, plan: Planner, port: int = 0) -> None:
+        # IPPROTO_TCP spelled out: asyncio switches Nagle's algorithm off only for sockets that name it
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind(("127.0.0.1", port))
+        except OSError as error:
+            self._socket.close()
+            raise LabError(
+                f"port {port} of 127.0.0.1 cannot be used: {error.strerror}. Choose another with --port."
+            ) from None
+        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.hub = Hub(plan)
+        config = uvicorn.Config(
+            create_app(self.hub),
+            log_level="error",
+            access_log=False,
+            lifespan="off",
+            ws_max_size=MAX_MESSAGE_BYTES,
+            ws_per_message_deflate=False,
+            ws_ping_interval=None,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="kernel-lab host", daemon=True)
+        self._thread.start()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stops the server and its loop; may be called twice."""
+        if self._thread.is_alive():
+            self._server.should_exit = True
+            self._thread.join(timeout=10)
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()

@@ -1,0 +1,77 @@
+"""What the server holds between requests: the token, the pages that are connected, and large inputs on their way to a
+page.
+
+In: connections from the application, calls from the browsing side. Out: messages to and from pages. Lives on one event
+loop.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernel_lab.serving import wire
+
+Planner = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Message = tuple[dict[str, Any], list[memoryview]]
+
+
+class Disconnected(Exception):
+    """The page's connection is gone."""
+
+
+class Link:
+    """One page's connection. `known_wgsl`: the digests whose text the page has been sent."""
+
+    def __init__(self, send: Callable[[bytes], Any]) -> None:
+        self._send = send
+        self._received: asyncio.Queue[Message | None] = asyncio.Queue()
+        self.known_wgsl: set[str] = set()
+        self.closed = asyncio.Event()
+
+    async def send(self, message: bytes) -> None:
+        """Sends one message; Disconnected if the page is gone."""
+        if self.closed.is_set():
+            raise Disconnected
+        await self._send(message)
+
+    async def receive(self) -> Message:
+        """The next message of the page; Disconnected once it is gone and all that came has been read."""
+        received = None if self.closed.is_set() and self._received.empty() else await self._received.get()
+        if received is None:
+            raise Disconnected
+        return received
+
+    def deliver(self, message: bytes) -> None:
+        """Called by the application with each message; ValueError if it is none."""
+        self._received.put_nowait(wire.decode(message))
+
+    def close(self) -> None:
+        self.closed.set()
+        self._received.put_nowait(None)
+
+
+class Hub:
+    """`token`: new at every start; every request must carry it. `plan`: answers POST /plan."""
+
+    def __init__(self, plan: Planner) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.plan = plan
+        self.served: dict[str, bytes] = {}
+        self._waiting: dict[str, asyncio.Future[Link]] = {}
+
+    def expect(self, page: str) -> asyncio.Future[Link]:
+        """The connection that the page of that name will make."""
+        future: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        self._waiting[page] = future
+        return future
+
+    def arrived(self, page: str, link: Link) -> bool:
+        """Hands a connection to whoever expects it; False if nobody does (a page opened by hand): it may then only
+        plan.
+        """
+        future = self._waiting.pop(page, None)
+        if future is None or future.done():
+            return False
+        future.set_result(link)
+        return True
