@@ -8,7 +8,8 @@ In: the system's Python 3.11 or newer, nothing else. Out: a virtual environment 
 packages that requirements.lock pins by hash, a Chromium if none is found, and then the program itself in this one's
 place. Progress goes to stderr. Where all is in place this costs a tenth of a second: it compares a stamp.
 Never: touches an environment it did not make, installs an unpinned package, or ends with a traceback where a sentence
-will do (exit code 2). An interrupted installation is made good by the next start. Standard library only.
+will do (exit code 2). An interrupted installation is made good by the next start; without .venv all is made anew.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def prepare(finding: ModuleType, wants_chromium: bool) -> Path:
     with exclusive(environment, report) as lock, ThreadPoolExecutor(1) as pool:
         if not is_complete(environment, wanted):
             install_system_packages(finding, lacks_chromium, report)
-            make_environment(finding, environment, wanted, report)
+            make_environment(finding, environment, wanted, lock, report)
         packages = pool.submit(install_packages, finding, environment, wanted, lock, report)
         if lacks_chromium:
             finding.install_chromium(report, str(program(environment, "python")), packages.result)
@@ -184,7 +185,7 @@ def install_system_packages(finding: ModuleType, lacks_chromium: bool, report: R
         raise CannotStart(f"This machine lacks {' and '.join(lacking.values())}. {failure}{also}") from failure
 
 
-def make_environment(finding: ModuleType, environment: Path, wanted: str, report: Report) -> None:
+def make_environment(finding: ModuleType, environment: Path, wanted: str, lock: Lock, report: Report) -> None:
     """An environment with pip, marked unfinished. One that only lacks newer packages is kept, any other made anew."""
     stamp = read_stamp(environment) or ""
     (environment / STAMP).write_text(UNFINISHED)
@@ -201,7 +202,7 @@ def make_environment(finding: ModuleType, environment: Path, wanted: str, report
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
     python = getattr(sys, "_base_executable", sys.executable)  # not that of an environment that may go
     report(f"python -m venv {environment}")
-    finding.run_reporting("venv", [python, "-I", "-m", "venv", str(environment)], report)
+    finding.run_reporting("venv", [python, "-I", "-m", "venv", str(environment)], report, pass_fds=lock)
 
 
 def install_packages(finding: ModuleType, environment: Path, wanted: str, lock: Lock, report: Report) -> None:
@@ -210,7 +211,7 @@ def install_packages(finding: ModuleType, environment: Path, wanted: str, lock: 
         return
     python = [str(program(environment, "python")), "-I", "-m"]
     pip = [*python, "pip", "--disable-pip-version-check", "--no-input", "install", "--no-user", "--no-deps"]
-    held = {"pass_fds": lock}  # should this process be killed, the next start waits until this pip has ended
+    held = {"pass_fds": lock}  # should this process be killed, the next start waits until its pip has ended
 
     report("pip install -r requirements.lock")
     exact = ["--require-hashes", "--only-binary=:all:", "--no-compile", "--progress-bar=off"]

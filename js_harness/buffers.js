@@ -77,6 +77,8 @@ export class Lease {
   #byName = new Map();
   /** @type {GPUBuffer[]} */
   #taken = [];
+  /** @type {GPUBuffer[]}  made mapped, which no pooled buffer can be again: used once */
+  #once = [];
 
   /** @param {Buffers} buffers */
   constructor(buffers) {
@@ -93,7 +95,7 @@ export class Lease {
   /** @param {number} bytes @param {number} usage @param {string} label */
   takeMapped(bytes, usage, label) {
     const buffer = this.buffers.takeMapped(bytes, usage, label);
-    this.#taken.push(buffer);
+    this.#once.push(buffer);
     return buffer;
   }
 
@@ -112,6 +114,8 @@ export class Lease {
   /** Gives back what was taken, except what outlives the run. @param {Set<GPUBuffer>} kept */
   end(kept) {
     for (const buffer of this.#taken) if (!kept.has(buffer)) this.buffers.give(buffer);
+    for (const buffer of this.#once) buffer.destroy();
     this.#taken = [];
+    this.#once = [];
   }
 }

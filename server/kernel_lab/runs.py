@@ -18,6 +18,7 @@ from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import scopes, selection
+from kernel_lab.planning.facts import COMPUTE_FEATURES
 from kernel_lab.planning.scopes import Scope
 from kernel_lab.queries import Query
 
@@ -133,18 +134,8 @@ def describe(info: BrowserInfo) -> dict[str, Any]:
     }
 
 
-COMPUTE_FEATURES = (
-    "shader-f16",
-    "subgroups",
-    "subgroup-size-control",
-    "chromium-experimental-subgroup-matrix",
-    "timestamp-query",
-)
-"""The features that kernels may require; the terminal shows these, the record has all."""
-
-
 def headline(info: BrowserInfo) -> list[str]:
-    """The same for a terminal, in a few lines."""
+    """The same for a terminal, in a few lines; of the features those that kernels use, while the record has all."""
     facts = info.facts
     lines = [f"browser  Chromium {info.version}{' (headed)' if info.headed else ''}  {info.executable}"]
     if facts is None:

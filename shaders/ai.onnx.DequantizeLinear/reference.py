@@ -24,7 +24,7 @@ OUTPUT_DTYPES = {
     **dict.fromkeys((10, "float16"), np.dtype(np.float16)),
     **dict.fromkeys((16, "bfloat16"), np.dtype(ml_dtypes.bfloat16)),
 }
-
+# elements of the types that share a byte
 PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
 
 # ---- the operator, in steps that a mistake can replace --------------------------------------------------------------
@@ -123,7 +123,7 @@ def narrowing(name, wrong):
 
 
 def integers(wrong):
-    """A difference that is wrong for integers: wrong(exact difference)."""
+    """A difference that is wrong for integers: wrong(the exact one, int64)."""
     return mistaken(subtract=lambda x, zero: np.float32(wrong(x - zero)) if x.dtype == np.int64 else subtract(x, zero))
 
 
@@ -140,6 +140,7 @@ def axis_as(wrong):
 
 
 def rows_start_on_bytes(i, x):
+    """The address of element i if each row were packed by itself."""
     row, per_byte = max(x.shape[-1], 1) if x.ndim else 1, PER_BYTE.get(x.dtype.name, 1)
     return i // row * -(-row // per_byte) * per_byte + i % row
 
@@ -149,25 +150,24 @@ def finite(mantissa_bits, bias):
 
     def decoded(x):
         code = x.view(np.uint8).astype(np.int64)
-        exponent, mantissa = code % 128 >> mantissa_bits, code % 2**mantissa_bits
+        exponent, mantissa = (code & 127) >> mantissa_bits, code % 2**mantissa_bits
         significand = np.where(exponent > 0, 2**mantissa_bits, 0) + mantissa
-        return np.float32(
-            np.where(code < 128, 1, -1) * significand * 2.0 ** (np.maximum(exponent, 1) - mantissa_bits - bias)
-        )
+        magnitude = significand * 2.0 ** (np.maximum(exponent, 1) - mantissa_bits - bias)
+        return np.where(code < 128, magnitude, -magnitude).astype(np.float32)
 
     return decoded
 
 
 def flushed(values):
+    """Subnormal numbers of the values' own dtype become zeros."""
     return np.where(np.abs(values) < ml_dtypes.finfo(values.dtype).smallest_normal, values * 0, values)
 
 
 def toward_zero(product, dtype):
     """Surplus bits dropped: one code back wherever rounding went away from zero."""
     nearest = product.astype(dtype)
-    return (
-        (nearest.view(np.uint16) - (np.abs(nearest.astype(np.float32)) > np.abs(product))).astype(np.uint16).view(dtype)
-    )
+    too_far = np.abs(nearest.astype(np.float32)) > np.abs(product)
+    return (nearest.view(np.uint16) - too_far.astype(np.uint16)).view(dtype)
 
 
 def ties_away(product, dtype):
@@ -220,9 +220,7 @@ MISTAKES = {
     "first_channel_everywhere": mistaken(entry=lambda i, count, block_size: i * 0),
     "interleaved_blocks": blocks(lambda i, count, block_size: i % count),
     "block_size_guessed": blocks(lambda i, count, block_size: i * count // max(len(i), 1)),
-    "last_block_dropped": blocks(
-        lambda i, count, block_size: np.minimum(i, len(i) // block_size * block_size - 1) // block_size
-    ),
+    "last_block_dropped": blocks(lambda i, count, block_size: np.minimum(i // block_size, len(i) // block_size - 1)),
     "blocked_1d_as_per_axis": blocked_1d_as_per_axis,
     "word_index_divided_twice": misread(lambda i, x: i // 16 * 4 + i % 4),
     "high_bits_first": misread(lambda i, x: i ^ (PER_BYTE.get(x.dtype.name, 1) - 1)),

@@ -229,6 +229,7 @@ def multiply_then_divide(acc, x_scale, w_scale, y_scale):
 
 
 def small_flushed(product):
+    """Subnormal products become zeros."""
     return np.where(np.abs(product) < 2.0**-126, product * 0, product)
 
 
@@ -299,6 +300,7 @@ MISTAKES = {
     "float64_multiplier": multiplied_by(lambda x, w, y: x.astype(np.float64) * w / y, np.float64),
     "multiplier_rounded_once": multiplied_by(lambda x, w, y: np.float32(x.astype(np.float64) * w / y)),
     "division_by_reciprocal": multiplied_by(lambda x, w, y: x * w * (np.float32(1) / y)),
+    "x_scale_over_y_scale_first": multiplied_by(lambda x, w, y: x / y * w),
     "small_product_flushed": multiplied_by(lambda x, w, y: small_flushed(x * w) / y),
     "multiply_then_divide": mistaken(scale=multiply_then_divide),
     "truncated_round": rounded(np.trunc),

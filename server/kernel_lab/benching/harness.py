@@ -1,9 +1,9 @@
 """What kernel-lab itself costs: small cases one after the other, collection, and large tensors in both directions.
 
-In: a Lab. Out: a JSON-like report; milliseconds, seconds, and MB/s with MB = 10^6 bytes. Nothing is judged against a number
-here.
+In: a Lab. Out: a JSON-like report; milliseconds, seconds, and MB/s with MB = 10^6 bytes. Nothing is judged here.
 """
 
+import asyncio
 import hashlib
 import secrets
 import statistics
@@ -40,7 +40,7 @@ def measure(lab: Lab, cases: int) -> dict[str, Any]:
 
 
 def small_cases(lab: Lab, count: int) -> dict[str, Any]:
-    """`count` built-in cases of at most 4,096 elements, each a new Case (nothing of it is remembered), pipelines warm."""
+    """`count` built-in cases of at most 4,096 elements, each a new Case of which nothing is remembered."""
     chosen = list(_small())
     for op, case in chosen:
         line.follow(op, case, lab)
@@ -106,7 +106,12 @@ def large(lab: Lab) -> dict[str, Any]:
     poison = np.full(LARGE_BYTES // 4, plans.POISON, np.uint32)
     matching = _job(_output_plan(), {}, {"y": hashlib.sha256(poison.tobytes()).hexdigest()})
     mismatching = _job(_output_plan(), {}, {"y": "0" * 64})
-    seconds: dict[str, list[float]] = {"input": [], "matching_output": [], "mismatching_output": [], "bare_websocket": []}
+    seconds: dict[str, list[float]] = {
+        "input": [],
+        "matching_output": [],
+        "mismatching_output": [],
+        "bare_websocket": [],
+    }
     for _ in range(ROUNDS):
         result = lab.run(received)
         seconds["input"].append(result.timings["upload_ms"] / 1e3)
@@ -134,7 +139,9 @@ def _input_plan() -> Plan:
 
 
 def _output_plan() -> Plan:
-    return Plan("bench:output", (), _LIMITS, (_buffer("y", "output", LARGE_BYTES, plans.POISON),), (), (_output(LARGE_BYTES),))
+    return Plan(
+        "bench:output", (), _LIMITS, (_buffer("y", "output", LARGE_BYTES, plans.POISON),), (), (_output(LARGE_BYTES),)
+    )
 
 
 _LIMITS = {"maxBufferSize": 2**28, "maxStorageBufferBindingSize": 2**27}
@@ -157,12 +164,14 @@ _SEND = """async ({name, bytes}) => {
   message.set(header, 4);
   const start = performance.now();
   socket.send(message);
-  return await new Promise((resolve) => { socket.onmessage = () => { resolve((performance.now() - start) / 1e3); socket.close(); }; });
+  const acknowledged = await new Promise((resolve) => { socket.onmessage = () => resolve(performance.now()); });
+  socket.close();
+  return (acknowledged - start) / 1e3;
 }"""
 
 
 async def _sink(lab: Lab) -> float:
-    """Seconds until 64 MiB, sent by a page over a WebSocket that does nothing else, have arrived and were acknowledged."""
+    """Seconds until 64 MiB that a page sends over a WebSocket of its own have arrived and were acknowledged."""
     name = secrets.token_hex(8)
     connected = lab.host.hub.expect(name)
     browser = lab.running_browser
@@ -172,8 +181,6 @@ async def _sink(lab: Lab) -> float:
         link: Link = await connected
         await link.receive()
         await link.send(b"arrived!")
-
-    import asyncio
 
     seconds, _ = await asyncio.gather(sending, acknowledge())
     return float(seconds)

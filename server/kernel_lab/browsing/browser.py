@@ -56,6 +56,7 @@ class Browser:
     @classmethod
     async def start(cls, profile: Profile, address: str, hub: Hub, playwright: Playwright) -> "Browser":
         """Launches the program, opens the harness page and hears its hello; LabError if that fails."""
+        browser: PlaywrightBrowser | None = None
         try:
             async with asyncio.timeout(START_SECONDS):
                 browser = await playwright.chromium.launch(
@@ -76,14 +77,9 @@ class Browser:
                 page.on("close", lambda _: link.close())
                 browser.on("disconnected", lambda _: link.close())
                 header, _ = await link.receive()
-        except TimeoutError:
-            raise LabError(
-                f"{profile.executable} did not open the harness page within {START_SECONDS:.0f} s."
-            ) from None
-        except PlaywrightError as error:
-            raise LabError(f"{profile.executable} could not be started: {_first_lines(error.message)}") from None
-        except Disconnected:
-            raise LabError(f"{profile.executable} closed the harness page while starting.") from None
+        except (TimeoutError, PlaywrightError, Disconnected) as error:
+            await _close(browser)
+            raise LabError(f"{profile.executable} {_why_not(error)}") from None
         self.info = self._info(header["facts"])
         return self
 
@@ -92,19 +88,20 @@ class Browser:
         return not self._link.closed.is_set() and self._browser.is_connected()
 
     async def run(self, job: Job) -> RunResult:
-        """Runs one job. Never raises for what happens in the browser: crash and timeout are statuses."""
+        """Runs one job. Crash and timeout are statuses; Disconnected only if the page was gone before it had the job."""
         number = next(_numbers)
         frame, served = frames.run_frame(job, number, self._link.known_wgsl, f"/blobs/{self._name}")
         self._hub.served.update(served)
         try:
             async with asyncio.timeout(job.deadline_ms / 1000 + GRACE_SECONDS):
                 await self._link.send(frame)
-                header, blobs = await self._answer("result", number)
+                try:
+                    header, blobs = await self._answer("result", number)
+                except Disconnected:
+                    return RunResult("crash", reason="the page or its browser went away during the run")
             return frames.result_of(header, blobs, job.plan)
         except TimeoutError:
             return RunResult("timeout", reason=f"no answer within {job.deadline_ms / 1000 + GRACE_SECONDS:.1f} s")
-        except Disconnected:
-            return RunResult("crash", reason="the page or its browser went away during the run")
         finally:
             for path in served:
                 self._hub.served.pop(path, None)
@@ -129,9 +126,7 @@ class Browser:
     async def close(self) -> None:
         """Closes the browser; a hung one is left to Playwright, which kills it when it stops."""
         self._link.close()
-        with contextlib.suppress(PlaywrightError, TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._browser.close()
+        await _close(self._browser)
 
     async def _answer(self, kind: str, number: int) -> tuple[dict[str, Any], list[memoryview]]:
         while True:
@@ -152,6 +147,22 @@ class Browser:
             facts=facts,
             no_adapter="" if facts else report.get("reason") or "requestAdapter gave null",
         )
+
+
+async def _close(browser: PlaywrightBrowser | None) -> None:
+    if browser is None:
+        return
+    with contextlib.suppress(PlaywrightError, TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await browser.close()
+
+
+def _why_not(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"did not open the harness page within {START_SECONDS:.0f} s."
+    if isinstance(error, PlaywrightError):
+        return f"could not be started: {_first_lines(error.message)}"
+    return "closed the harness page while starting."
 
 
 def _first_lines(message: str) -> str:

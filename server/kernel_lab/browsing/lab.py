@@ -17,6 +17,7 @@ from kernel_lab.planning.plans import Plan
 from kernel_lab.serving import frames, planner
 from kernel_lab.serving.frames import Job, RunResult
 from kernel_lab.serving.host import Host
+from kernel_lab.serving.hub import Disconnected
 
 PREPARE_DEADLINE_MS = 120_000
 START_ATTEMPTS = 2
@@ -131,15 +132,27 @@ class Lab:
         return self._browser
 
     async def _run(self, job: Job) -> RunResult:
-        browser = await self._ready()
-        self._last_info = browser.info
-        result = await browser.run(job)
+        try:
+            browser, result = await self._sent(job)
+        except Disconnected:  # gone before it had the job, which has cost the job nothing
+            try:
+                browser, result = await self._sent(job)
+            except Disconnected:
+                return RunResult("crash", reason="two browsers in a row went away before they had the job")
         if result.status == "device_lost":
-            result = replace(await browser.run(job), attempts=2)
+            try:
+                result = replace(await browser.run(job), attempts=2)
+            except Disconnected:
+                result = RunResult("crash", reason="the page or its browser went away after a lost device", attempts=2)
         if result.status in ("crash", "timeout", "device_lost"):
             # a hung GPU process would hold up the next job too: a new browser costs half a second
             await browser.close()
         return result
+
+    async def _sent(self, job: Job) -> tuple[Browser, RunResult]:
+        browser = await self._ready()
+        self._last_info = browser.info
+        return browser, await browser.run(job)
 
     async def _prepare(self, plans: list[Plan]) -> None:
         browser = await self._ready()

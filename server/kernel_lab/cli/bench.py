@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
         mask: MaskOption = None,
         as_json: JsonOption = False,
     ) -> None:
-        """Time kernels on bench.json's cases, or the harness itself. Numbers of a software adapter say nothing of a GPU."""
+        """Time kernels on bench.json's cases, or the harness. A software adapter's numbers say nothing of a GPU."""
         with Lab(console.profile(browser, False, mask)) as lab:
             described = runs.describe(lab.info)
             if not as_json:
@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
                 report = harness.measure(lab, cases)
             else:
                 queries = [parse(text) for text in query or ["*"]]
-                report = {"kernels": [timing for timing in kernels.measure(lab, queries, rounds)]}
+                report = {"kernels": kernels.measure(lab, queries, rounds)}
         if as_json:
             console.print_json({"environment": described, **report})
         elif overhead:
@@ -46,7 +46,9 @@ def add_to(app: typer.Typer) -> None:
 
 def _print_harness(report: dict[str, Any]) -> None:
     small = report["small_cases"]
-    console.out.print(f"{small['count']:,} small cases in {small['seconds']:.1f} s ({small['failed']} failed); medians in ms:")
+    console.out.print(
+        f"{small['count']:,} small cases in {small['seconds']:.1f} s ({small['failed']} failed); medians in ms:"
+    )
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in small["median_ms"]:
         table.add_column(name, justify="right")
@@ -65,7 +67,9 @@ def _print_harness(report: dict[str, Any]) -> None:
 def _print_kernels(timings: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in ("case", "variant", "median ms", "spread", "metric"):
-        table.add_column(name, justify="right" if name in ("median ms", "spread", "metric") else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in ("median ms", "spread", "metric") else "left", overflow="fold"
+        )
     for row in timings:
         table.add_row(*(escape(str(row[key])) for key in ("case", "variant", "median", "spread", "metric")))
     console.out.print(table)

@@ -79,15 +79,15 @@ class CaseFile(_Model):
 class Case:
     """One case. `refused`: a piece of the sentence that must refuse it; then nothing is expected to run.
 
-    `make_inputs` and `make_expected` give the tensors; `expected` None means that the operator's reference decides.
-    `origin` says where it comes from and, when `expected` is given, who computed it.
+    `make_inputs` gives the tensors, `make_expected` the right outputs and who says so; `expected` None means that the
+    operator's reference decides. `origin` says where the case comes from.
     """
 
     operator: str
     name: str
     request: Request
     make_inputs: Callable[[], Tensors] = field(repr=False)
-    make_expected: Callable[[], Tensors] | None = field(default=None, repr=False)
+    make_expected: Callable[[], tuple[Tensors, str]] | None = field(default=None, repr=False)
     refused: str | None = None
     why: str = ""
     origin: str = ""
@@ -101,7 +101,7 @@ class Case:
         return self.make_inputs()
 
     @cached_property
-    def expected(self) -> Tensors | None:
+    def expected(self) -> tuple[Tensors, str] | None:
         return self.make_expected() if self.make_expected else None
 
 
@@ -140,15 +140,16 @@ def _case(source: CaseSource, operator: str, fixtures: Mapping[str, list[Any]], 
         )
 
     expected = source.expected
+    origin = source.provenance.source if source.provenance else "test.json"
     return Case(
         operator=operator,
         name=source.name,
         request=request,
         make_inputs=lambda: make(source.inputs),
-        make_expected=(lambda: make(expected)) if expected is not None else None,
+        make_expected=(lambda: (make(expected), origin)) if expected is not None else None,
         refused=source.refused,
         why=source.why,
-        origin=source.provenance.source if source.provenance else "test.json",
+        origin=origin,
     )
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, meta, nodes
-from jinja2.exceptions import SecurityError, UndefinedError
+from jinja2 import StrictUndefined, Template, TemplateError, meta, nodes
+from jinja2.exceptions import UndefinedError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kernel_lab.errors import LabError
@@ -27,6 +27,10 @@ _ALLOWED: tuple[type[nodes.Node], ...] = (
     nodes.Mod, nodes.Compare, nodes.Operand, nodes.Test, nodes.Filter, nodes.Template, nodes.Output, nodes.Keyword,
 )  # fmt: skip
 _FILTERS = {"length", "int", "float", "abs", "join", "first", "last", "sort", "default"}
+
+
+_FAULTS = (TemplateError, ArithmeticError, TypeError, ValueError, LookupError)
+"""What evaluating someone's expression may raise (SecurityError and UndefinedError are TemplateErrors)."""
 
 
 class Unmet(LabError):
@@ -85,7 +89,13 @@ def normalised(value: Any) -> Any:
 
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
-_ENVIRONMENT.globals = dict(FUNCTIONS)
+
+
+def _module(text: str) -> Template:
+    """A compiled template of `{% set … %}` lines. Its globals are one plain dict: Jinja copies them at every call."""
+    template = _ENVIRONMENT.from_string(text)
+    template.globals = dict(FUNCTIONS)
+    return template
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,7 @@ class Expression:
 
     text: str
     names: frozenset[str]
-    _call: Callable[..., Any]
+    _template: Template
 
     def __call__(self, scope: Mapping[str, Any]) -> Any:
         missing = [name for name in self.names if name not in scope]
@@ -102,10 +112,10 @@ class Expression:
             known = ", ".join(sorted(name for name in scope))
             raise Unmet(f"`{self.text}`: unknown name {missing[0]!r} (known: {known}).")
         try:
-            value = self._call(scope)
+            value = self._template.make_module(dict(scope)).__dict__["value"]
         except UndefinedError as error:
             raise Unmet(f"`{self.text}`: {error.message}.") from None
-        except (ArithmeticError, TypeError, ValueError, LookupError, SecurityError) as error:
+        except _FAULTS as error:
             raise Unmet(f"`{self.text}`: {error}.") from None
         if isinstance(value, StrictUndefined):
             raise Unmet(f"`{self.text}` reads something that is not there.")
@@ -121,10 +131,10 @@ def compiled(text: str) -> Expression:
         tree = _ENVIRONMENT.parse("{{ (" + text + ") }}")
         _check_syntax(tree, text)
         names = frozenset(meta.find_undeclared_variables(tree)) - FUNCTIONS.keys()
-        call = _ENVIRONMENT.compile_expression(text, undefined_to_none=False)
+        template = _module("{% set value = (" + text + ") %}")
     except TemplateError as error:
         raise Unmet(f"`{text}` is no expression: {error.message}.") from None
-    return Expression(text, names, call)
+    return Expression(text, names, template)
 
 
 def evaluate(expression: object, scope: Mapping[str, Any]) -> Any:
@@ -132,27 +142,29 @@ def evaluate(expression: object, scope: Mapping[str, Any]) -> Any:
     return compiled(expression)(scope) if isinstance(expression, str) else normalised(expression)
 
 
+@lru_cache(maxsize=8192)
 def names_in(expression: object) -> frozenset[str]:
     """The names that an expression reads, functions included where they speak of the device."""
-    if not isinstance(expression, str):
-        return frozenset()
-    return frozenset(meta.find_undeclared_variables(_ENVIRONMENT.parse("{{ (" + expression + ") }}")))
+    return compiled(expression).names if isinstance(expression, str) else frozenset()
 
 
 @lru_cache(maxsize=1024)
-def _sentence(text: str) -> Any:
-    return _ENVIRONMENT.from_string(text)
+def _sentence(text: str) -> Template:
+    return _module(text)
 
 
 def sentence(text: str, scope: Mapping[str, Any]) -> str:
     """A sentence with `{{ }}` holes, filled from the scope. A hole that cannot be filled shows as `?`."""
     try:
         return str(_sentence(text).render(**scope))
-    except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError):
+    except _FAULTS:
         return text.replace("{{", "?").replace("}}", "")
 
 
-def _check_syntax(tree: nodes.Node, text: str) -> None:
+def _check_syntax(tree: nodes.Template, text: str) -> None:
+    whole = tree.body[0].nodes if tree.body and isinstance(tree.body[0], nodes.Output) else []
+    if len(tree.body) != 1 or len(whole) != 1:  # `1) }}{{ (2` is two
+        raise Unmet(f"`{text}` is not one expression.")
     for node in _walk(tree):
         if not isinstance(node, _ALLOWED):
             raise Unmet(f"`{text}`: {type(node).__name__} is not allowed in an expression.")
@@ -167,62 +179,51 @@ def _walk(node: nodes.Node) -> list[nodes.Node]:
     return found
 
 
-@lru_cache(maxsize=256)
-def sequence(
-    derive: tuple[tuple[str, object], ...],
-) -> tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], frozenset[str]]:
-    """Ordered definitions as one compiled module: a call costs one Jinja call instead of one per name."""
-    for name, expression in derive:
+Definitions = tuple[tuple[str, object], ...]
+
+
+@lru_cache(maxsize=1024)
+def sequence(definitions: Definitions) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Ordered definitions, each of which may read the earlier ones, as one compiled module: a call costs one Jinja call
+    instead of one per name.
+    """
+    for name, expression in definitions:
         if isinstance(expression, str):
             compiled(expression)
         if not name.isidentifier() or name.startswith("_"):
-            raise Unmet(f"derive: {name!r} is no name.")
-    lines = [f"{{% set {name} = ({_literal(expression)}) %}}" for name, expression in derive]
-    template = _ENVIRONMENT.from_string("".join(lines))
-    reads: set[str] = set()
-    defined: set[str] = set()
-    for name, expression in derive:
-        reads |= (names_in(expression) - FUNCTIONS.keys()) - defined
-        defined.add(name)
+            raise Unmet(f"{name!r} cannot be the name of a derived value.")
+    template = _module("".join(f"{{% set {name} = ({_literal(e)}) %}}" for name, e in definitions))
 
-    def run(scope: Mapping[str, Any]) -> Mapping[str, Any]:
+    def run(scope: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            module = template.make_module(dict(scope))
-        except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError):
-            return _one_by_one(derive, scope)
-        return {name: normalised(getattr(module, name)) for name, _ in derive}
+            found = template.make_module(dict(scope)).__dict__
+        except _FAULTS:
+            return _one_by_one(definitions, scope)
+        if any(isinstance(found[name], StrictUndefined) for name, _ in definitions):
+            return _one_by_one(definitions, scope)
+        return {name: normalised(found[name]) for name, _ in definitions}
 
-    return run, frozenset(reads)
+    return run
 
 
 def _literal(expression: object) -> str:
-    return (
-        expression
-        if isinstance(expression, str)
-        else repr(expression).lower()
-        if isinstance(expression, bool)
-        else repr(expression)
-    )
+    return expression if isinstance(expression, str) else str(expression).lower()
 
 
-def _one_by_one(derive: tuple[tuple[str, object], ...], scope: Mapping[str, Any]) -> Mapping[str, Any]:
+def _one_by_one(definitions: Definitions, scope: Mapping[str, Any]) -> dict[str, Any]:
     """The slow path, taken when the module failed: finds the definition at fault and says so."""
     values: dict[str, Any] = {}
-    for name, expression in derive:
+    for name, expression in definitions:
         try:
             values[name] = evaluate(expression, {**scope, **values})
         except Unmet as error:
-            raise Unmet(f"derive.{name}: {error}") from None
+            raise Unmet(f"{name}: {error}") from None
     return values
 
 
 @lru_cache(maxsize=256)
 def first_false(conditions: tuple[str, ...]) -> Expression:
-    """One expression that gives the index of the first condition that does not hold, or -1; later ones are not
-    evaluated.
-    """
-    call = " else ".join(f"{index} if not ({text})" for index, text in enumerate(conditions)) + " else -1"
+    """One expression: the index of the first condition that does not hold, or -1. Later ones are not evaluated."""
+    chain = " else ".join(f"{index} if not ({text})" for index, text in enumerate(conditions)) + " else -1"
     names = frozenset().union(*(compiled(text).names for text in conditions))
-    return Expression(
-        f"({' and '.join(conditions)})"[:200], names, _ENVIRONMENT.compile_expression(call, undefined_to_none=False)
-    )
+    return Expression(" and ".join(conditions)[:200], names, _module("{% set value = (" + chain + ") %}"))

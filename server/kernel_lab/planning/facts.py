@@ -10,6 +10,15 @@ PACKING_FEATURE = "kernel-lab-packing"
 them.
 """
 
+COMPUTE_FEATURES = (
+    "shader-f16",
+    "subgroups",
+    "subgroup-size-control",
+    "chromium-experimental-subgroup-matrix",
+    "timestamp-query",
+)
+"""The features that kernels may require."""
+
 WEBGPU_DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType(
     {
         "maxStorageBuffersPerShaderStage": 8,

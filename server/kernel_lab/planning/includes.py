@@ -26,9 +26,9 @@ class Origin:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A template's whole text and the origin of each of its lines."""
+    """A template's whole text and the origin of each of its lines. Read once, so it is its own key."""
 
     name: str
     text: str
@@ -40,11 +40,30 @@ class Source:
 
 
 def read(name: str, folders: tuple[Path, ...]) -> Source:
-    """The template of that name with its includes in place; LabError names file and line of whatever is wrong."""
+    """The template of that name with its includes in place; LabError names file and line of whatever is wrong.
+
+    Remembered until one of its files changes.
+    """
+    known = _read.get((name, folders))
+    if known is not None and all(_changed(path) == time for path, time in known[1]):
+        return known[0]
     lines: list[str] = []
     origins: list[Origin] = []
-    _collect(name, folders, lines, origins, ())
-    return Source(name, "\n".join(lines) + "\n", tuple(origins))
+    files: list[Path] = []
+    _collect(name, folders, lines, origins, files, ())
+    source = Source(name, "\n".join(lines) + "\n", tuple(origins))
+    _read[name, folders] = source, tuple((path, _changed(path)) for path in files)
+    return source
+
+
+_read: dict[tuple[str, tuple[Path, ...]], tuple[Source, tuple[tuple[Path, int], ...]]] = {}
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def find(name: str, folders: tuple[Path, ...], asked_by: str = "") -> Path:
@@ -59,15 +78,22 @@ def find(name: str, folders: tuple[Path, ...], asked_by: str = "") -> Path:
 
 
 def _collect(
-    name: str, folders: tuple[Path, ...], lines: list[str], origins: list[Origin], above: tuple[str, ...]
+    name: str,
+    folders: tuple[Path, ...],
+    lines: list[str],
+    origins: list[Origin],
+    files: list[Path],
+    above: tuple[str, ...],
 ) -> None:
     if name in above or len(above) >= _DEPTH:
         raise LabError(f"{above[-1]}: including {name!r} goes round or deeper than {_DEPTH}: {' > '.join(above)}.")
-    text = find(name, folders, above[-1] if above else "").read_text("utf-8").replace("\r\n", "\n")
+    path = find(name, folders, above[-1] if above else "")
+    files.append(path)
+    text = path.read_text("utf-8").replace("\r\n", "\n")
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         include = _INCLUDE.match(line)
         if include:
-            _collect(include["name"], folders, lines, origins, (*above, name))
+            _collect(include["name"], folders, lines, origins, files, (*above, name))
             continue
         refused = _REFUSED.search(line)
         if refused:

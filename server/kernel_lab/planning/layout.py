@@ -48,8 +48,7 @@ def variant_values(variant: Variant, scope: Scope) -> Mapping[str, Any]:
         base = {name: scope.values["tunables"][name] for name in scope.values["tunables"]}
         values["tunables"] = Names({**base, **{n: scope(e) for n, e in variant.tunables.items()}})
     if variant.derive:
-        derive, _ = expressions.sequence(tuple(variant.derive.items()))
-        values.update(derive(values))
+        values.update(expressions.sequence(tuple(variant.derive.items()))(values))
     return values
 
 

@@ -192,10 +192,10 @@ def _bound(
 
 
 def _uniform_words(uniform: Struct, names: Mapping[str, Any]) -> tuple[int, ...]:
-    words: list[int] = []
-    for field in uniform.fields:
-        value = expressions.evaluate(field.value, names)
-        words.append(_word(field.type, value, field.name))
+    # named by number, so that no field hides a derived value of its name from the fields behind it
+    fields = {f"field_{index}": field for index, field in enumerate(uniform.fields)}
+    values = expressions.sequence(tuple((name, field.value) for name, field in fields.items()))(names)
+    words = [_word(field.type, values[name], field.name) for name, field in fields.items()]
     return tuple(words + [0] * (len(declarations.padded_fields(uniform)) - len(words)))
 
 

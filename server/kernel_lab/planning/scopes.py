@@ -124,8 +124,7 @@ def _scope(operator: Operator, request: Request) -> Scope | Refused:
         checks = manifest.lab.checks
         refusal = _refusal(checks.structure, values)
         if refusal is None:
-            derive, _ = expressions.sequence(tuple(manifest.derive.items()))
-            values.update(derive(values))
+            values.update(expressions.sequence(tuple(manifest.derive.items()))(values))
             refusal = _refusal(checks.geometry, values)
         if refusal is not None:
             return Refused(refusal)

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 from kernel_lab import resources
 from kernel_lab.errors import LabError
 from kernel_lab.serving.guard import Guard
-from kernel_lab.serving.hub import Hub, Link
+from kernel_lab.serving.hub import Disconnected, Hub, Link
 
 MAX_PLAN_BYTES = 1024 * 1024
 _SERVED = {".js", ".html", ".css", ".svg", ".map"}
@@ -63,7 +63,14 @@ def create_app(hub: Hub) -> ASGIApp:
     @app.websocket("/session")
     async def session(socket: WebSocket, page: str = "") -> None:
         await socket.accept()
-        link = Link(socket.send_bytes)
+
+        async def send(data: bytes) -> None:
+            try:
+                await socket.send_bytes(data)
+            except (WebSocketDisconnect, RuntimeError):  # RuntimeError: closed already, says Starlette
+                raise Disconnected from None
+
+        link = Link(send)
         hub.arrived(page, link)
         try:
             while True:

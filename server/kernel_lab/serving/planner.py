@@ -6,6 +6,7 @@ decisions}`, or `{refused: sentence}`. LabError if the JSON is no request.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -15,10 +16,27 @@ from kernel_lab.operators import operator
 from kernel_lab.operators.requests import Request
 from kernel_lab.planning import facts as device_facts
 from kernel_lab.planning import plans, scopes, selection
+from kernel_lab.planning.facts import COMPUTE_FEATURES, WEBGPU_DEFAULT_LIMITS, DeviceFacts
+from kernel_lab.planning.plans import Plan
 from kernel_lab.planning.values import active_checks
 from kernel_lab.serving import frames
 
 CONTRACT_VERSION = 1
+
+
+class PageFacts(BaseModel):
+    """What a page says of its adapter, as its hello does; None for the adapter where it has none."""
+
+    adapter: dict[str, Any] | None
+    features: list[str] = []
+    languageFeatures: list[str] = []
+    limits: dict[str, int] = {}
+    reason: str | None = None
+
+    @property
+    def device(self) -> DeviceFacts | None:
+        report = self.model_dump()
+        return device_facts.facts_of({**report, "limits": {**WEBGPU_DEFAULT_LIMITS, **self.limits}})
 
 
 class PlanRequest(BaseModel):
@@ -31,7 +49,7 @@ class PlanRequest(BaseModel):
     dtypes: dict[str, str]
     shapes: dict[str, list[int]]
     attrs: dict[str, Any] = {}
-    facts: dict[str, Any]
+    facts: PageFacts
     variant: str | None = None
 
 
@@ -51,9 +69,9 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
     scope = scopes.scope_of(op, Request(op.id, asked.dtypes, shapes, asked.attrs))
     if isinstance(scope, scopes.Refused):
         return {"refused": scope.sentence}
-    facts = device_facts.facts_of(asked.facts)
+    facts = asked.facts.device
     if facts is None:
-        return {"refused": f"no adapter: {asked.facts.get('reason', 'this browser offers none')}"}
+        return {"refused": f"no adapter: {asked.facts.reason or 'this browser offers none'}"}
     decisions = selection.available(selection.eligible(scope), scope, facts)
     if asked.variant is not None:
         op.variant(asked.variant)
@@ -62,7 +80,7 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
         chosen = selection.selected(decisions)
     if chosen is None or not chosen.can_run:
         return {"refused": no_variant(op.id, decisions)}
-    plan = plans.plan_of(scope, chosen.variant, facts)
+    plan = _on_shared_device(plans.plan_of(scope, chosen.variant, facts), facts)
     return {
         "plan": frames.plan_header(plan),
         "wgsl": frames.wgsl_texts(plan, set()),
@@ -73,6 +91,14 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
         "decisions": [{"variant": d.variant.id, "stage": d.stage, "reason": d.reason} for d in decisions],
         "operator": op.id,
     }
+
+
+def _on_shared_device(plan: Plan, facts: DeviceFacts) -> Plan:
+    """The plan on a device with every feature that kernels use: a page's kernels share one, whatever their variants
+    need, or the output of one could not stay on the GPU as the input of another.
+    """
+    offered = facts.features.intersection(COMPUTE_FEATURES)
+    return replace(plan, features=tuple(sorted(offered.union(plan.features))))
 
 
 def no_variant(operator_id: str, decisions: "tuple[selection.Decision, ...]") -> str:

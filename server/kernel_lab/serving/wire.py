@@ -33,9 +33,12 @@ def decode(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
     size = int.from_bytes(view[:4], "little")
     if 4 + size > len(view):
         raise ValueError(f"a header of {size} bytes in a message of {len(view)}")
-    header = json.loads(bytes(view[4 : 4 + size]))
-    if not isinstance(header, dict):
-        raise ValueError("a header that is no object")
+    try:
+        header = json.loads(bytes(view[4 : 4 + size]))
+    except RecursionError:
+        raise ValueError("a header nested too deeply") from None
+    if not isinstance(header, dict) or not isinstance(header.get("blobs", []), list):
+        raise ValueError("a header that is no object, or whose blobs are no list")
     blobs: list[memoryview] = []
     at = 4 + size
     for length in header.get("blobs", []):

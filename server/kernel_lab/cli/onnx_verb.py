@@ -1,0 +1,92 @@
+"""`kernel-lab onnx`: a model's quantised nodes, or ONNX backend-test folders, as cases."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from kernel_lab import line, runs
+from kernel_lab.cli import console
+from kernel_lab.cli import run as run_verb
+from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption, MaskOption
+from kernel_lab.cli.run import AllowOption, DeadlineOption, ReportOption, VariantsOption, VerboseOption
+from kernel_lab.errors import LabError
+from kernel_lab.operators import operator
+from kernel_lab.operators.cases import Case
+from kernel_lab.queries import Query, parse
+from kernel_lab.runs import Pair
+
+PathsArgument = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Models (.onnx), backend-test folders, or folders of such.")
+]
+CaseOption = Annotated[
+    list[str] | None, typer.Option("--case", metavar="OP[:CASE[:VARIANT]]", help="Only these; may be repeated.")
+]
+InputsOption = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="A model's inputs, by name.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For inputs that are not given: random ones.")]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=SIZES", help="The shape of such an input, as x=1,3,64,64; may be repeated."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("onnx")
+    def onnx(
+        paths: PathsArgument,
+        case: CaseOption = None,
+        inputs: InputsOption = None,
+        seed: SeedOption = 0,
+        shape: ShapeOption = None,
+        browser: BrowserOption = "default",
+        headed: HeadedOption = False,
+        mask: MaskOption = None,
+        variants: VariantsOption = "selected",
+        report: ReportOption = None,
+        deadline: DeadlineOption = line.DEADLINE_MS / 1000,
+        allow_no_adapter: AllowOption = False,
+        verbose: VerboseOption = False,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Run a model's quantised nodes, or ONNX backend tests, as cases and compare with ONNX Runtime, to the bit."""
+        from kernel_lab.importing import collecting, feeds  # needs packages that no other verb needs
+
+        every = run_verb.every_variant(variants)
+        queries = [parse(text) for text in case or ["*"]]
+        feeding = feeds.feeding(inputs, seed, shape or [])
+        with console.err.status("reading, and computing activations"):
+            imported = collecting.collect(paths, feeding)
+        for note in imported.notes:
+            (console.err if as_json else console.out).print(escape(note))
+        chosen = list(pairs(imported.cases, queries, every_variant=every))
+        if not chosen:
+            known = ", ".join(c.query for c in imported.cases[:5])
+            raise LabError(
+                f"no case fits {', '.join(map(str, queries))}; of {len(imported.cases)} the first are {known}."
+            )
+        options = line.Options(deadline_ms=int(deadline * 1000), repeat=_repeat(paths, inputs, seed, shape or []))
+        raise typer.Exit(
+            run_verb.perform(
+                chosen, console.profile(browser, headed, mask), options,
+                report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json, command="onnx",
+            )
+        )  # fmt: skip
+
+
+def pairs(cases: Iterable[Case], queries: Sequence[Query], *, every_variant: bool) -> Iterable[Pair]:
+    """What to run of imported cases, operator by operator: so pipelines are compiled once."""
+    operators = operator.load_all()
+    for name, group in groupby(sorted(cases, key=lambda case: case.operator), lambda case: case.operator):
+        yield from runs.pairs_of_cases(operators[name], group, queries, every_variant=every_variant)
+
+
+def _repeat(paths: Sequence[Path], inputs: Path | None, seed: int, shapes: Sequence[str]) -> tuple[str, ...]:
+    """The command that runs these files again, up to the query."""
+    fed = ["--inputs", str(inputs)] if inputs else []
+    fed += ["--seed", str(seed)] if seed else []
+    fed += [word for shape in shapes for word in ("--shape", shape)]
+    return tuple(shlex.quote(word) for word in ("kernel-lab", "onnx", *map(str, paths), *fed, "--case"))
