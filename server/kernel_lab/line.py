@@ -107,6 +107,7 @@ def follow(
     record: dict[str, Any] = {
         "status": result.status,
         "selected": variant is None or chosen.variant is getattr(selection.selected(decisions), "variant", None),
+        "emulated": planned.emulated,
         "attempts": result.attempts,
         "expected_from": source,
         "wgsl": {p.label.rpartition(":")[2]: p.wgsl.digest for p in planned.passes},

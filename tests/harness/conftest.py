@@ -1,10 +1,15 @@
 """The harness is tested with an operator of its own, tests/operators/lab.test.Copy, whose variants are wrong in one way each."""
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import Page
 
 from kernel_lab import line
 from kernel_lab.browsing.lab import Lab
@@ -13,10 +18,13 @@ from kernel_lab.operators import operator
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import scopes, selection
+from kernel_lab.planning.plans import Plan
 from kernel_lab.serving import frames
 from kernel_lab.serving.frames import Job
 
 OPERATORS = Path(__file__).parent.parent / "operators"
+PATIENCE_SECONDS = 30.0
+"""Ends a wait for something that never comes; nothing is measured by it."""
 
 
 @pytest.fixture(scope="session")
@@ -41,16 +49,61 @@ def follow(lab: Lab, copy_operator: Operator, copy_case: Callable[[str], Case]) 
 
 
 @pytest.fixture
-def job(lab: Lab, copy_operator: Operator, copy_case: Callable[[str], Case]) -> Callable[..., Job]:
+def planned(lab: Lab, copy_operator: Operator, copy_case: Callable[[str], Case]) -> Callable[..., Plan]:
+    """The plan of one variant of the copy operator for the lab's adapter."""
+
+    def make(variant: str = "copy", case: str = "seven") -> Plan:
+        scope = scopes.scope_of(copy_operator, copy_case(case).request)
+        assert isinstance(scope, scopes.Scope)
+        return line.plan(scope, selection.forced(line.decide(scope, lab.facts), variant), lab.facts)
+
+    return make
+
+
+@pytest.fixture
+def job(
+    copy_operator: Operator, copy_case: Callable[[str], Case], planned: Callable[..., Plan]
+) -> Callable[..., Job]:
     """One run of the copy operator, as the browser gets it."""
 
     def make(variant: str = "copy", case: str = "seven", expected: bool = True, **options: Any) -> Job:
         chosen = copy_case(case)
-        scope = scopes.scope_of(copy_operator, chosen.request)
-        assert isinstance(scope, scopes.Scope)
-        decision = selection.forced(line.decide(scope, lab.facts), variant)
-        plan = line.plan(scope, decision, lab.facts)
         right = copy_operator.reference.compute(chosen.inputs, {}) if expected else None
-        return frames.job_of(plan, chosen.inputs, right, options.pop("deadline_ms", 20_000), **options)
+        return frames.job_of(
+            planned(variant, case), chosen.inputs, right, options.pop("deadline_ms", 20_000), **options
+        )
 
     return make
+
+
+@pytest.fixture
+def on_page(lab: Lab) -> Callable[..., Any]:
+    """Awaits what `action(page)` gives, on the lab's own loop; the browser is started if need be."""
+
+    def act(action: Callable[[Page], Any]) -> Any:
+        return lab.host.call(asyncio.wait_for(action(lab.browser.page), PATIENCE_SECONDS))
+
+    return act
+
+
+@pytest.fixture
+def in_page(on_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Calls a JavaScript function in the harness page, whose devices and prototypes are that page's alone."""
+    return lambda script, argument=None: on_page(lambda page: page.evaluate(script, argument))
+
+
+@pytest.fixture
+def run_pytest(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Runs pytest on a file with that text in a process of its own, in an empty folder."""
+
+    def run(text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        (tmp_path / "test_sample.py").write_text(text)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", *arguments]
+        environment = {**os.environ, "KERNEL_LAB_CACHE": str(tmp_path / "cache")}
+        # a worker of ours must not make pytest in there believe that it is one too
+        environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run

@@ -1,6 +1,6 @@
 """`kernel-lab explain` and `kernel-lab render`: one case followed from its request to its WGSL."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +18,7 @@ from kernel_lab.planning import plans, scopes, selection
 from kernel_lab.planning.facts import PACKING_FEATURE, DeviceFacts
 from kernel_lab.planning.plans import Plan
 from kernel_lab.planning.rendering import Wgsl
-from kernel_lab.planning.scopes import Names, Refused, Scope
+from kernel_lab.planning.scopes import Refused, Scope
 from kernel_lab.planning.selection import Decision
 from kernel_lab.queries import Query, parse
 
@@ -163,22 +163,24 @@ def _sections(scope: Scope, decision: Decision, facts: DeviceFacts) -> Iterator[
         )
 
 
-def _wrapped(values: dict[str, Any]) -> list[str]:
+def _wrapped(values: Mapping[str, Any], indent: str = "") -> list[str]:
+    """Named values, as many to a line as 100 columns take."""
     lines, text = [], ""
     for name, value in values.items():
-        shown = f"{name} = {value if not isinstance(value, Names) else str(value)}"
-        if len(text) + len(shown) > 100:
-            lines.append(text)
+        shown = f"{name} = {value}"
+        if text and len(indent) + len(text) + len(shown) > 100:
+            lines.append(indent + text)
             text = ""
         text += ("   " if text else "") + shown
-    return [*lines, text] if text else lines
+    return [*lines, indent + text] if text else lines
 
 
 def _buffer_lines(plan: Plan) -> Iterator[str]:
     for b in plan.buffers:
         kept = f"{b.kind:<12} {b.dtype}{list(b.shape)} {b.packing}"
         if b.kind == "uniform":
-            yield f"{b.name:<22} {b.kind:<12} words {list(b.words)}"
+            yield f"{b.name:<22} {b.kind:<12} {b.bytes} bytes"
+            yield from _wrapped(dict(zip(b.fields, b.words, strict=False)), indent=" " * 23)
         else:
             fill = "" if b.fill is None else f", filled with 0x{b.fill:08x}"
             yield f"{b.name:<22} {kept}: {b.bytes:,} bytes + {b.guard_bytes} guard{fill}"

@@ -41,7 +41,7 @@ def _described(op: Operator, cases: list[Case]) -> dict[str, object]:
             for decision in selection.eligible(scope):
                 able[decision.variant.id] += decision.can_run
     variants = [{"id": v.id, "cases": able[v.id], "description": v.description} for v in op.manifest.variants]
-    named = [{"query": c.query, "why": c.why, "refused": c.refused is not None} for c in cases]
+    named = [{"query": c.query, "name": c.name, "why": c.why, "refused": c.refused is not None} for c in cases]
     return {"operator": op.id, "description": op.manifest.description, "variants": variants, "cases": named}
 
 
@@ -49,13 +49,13 @@ def _print(entry: dict[str, object]) -> None:
     console.out.print(f"[bold]{entry['operator']}[/]  {escape(str(entry['description']))}")
     for title, rows, columns in (
         ("variant", entry["variants"], ("id", "cases", "description")),
-        ("case", entry["cases"], ("query", "why")),
+        ("case", entry["cases"], ("name", "why")),
     ):
         assert isinstance(rows, list)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=None)
         for column in columns:
-            header = title if column in ("id", "query") else column
-            table.add_column(header, header_style="dim", overflow="fold")
+            header = title if column in ("id", "name") else column
+            table.add_column(header, header_style="dim", overflow="fold", no_wrap=column in ("id", "name"))
         for row in rows:
             table.add_row(*(escape(str(row[column])) for column in columns))
         console.out.print(table)

@@ -1,5 +1,6 @@
 """`kernel-lab run`: the main job."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -141,6 +142,8 @@ def _print_end(verdicts: Sequence[Verdict], journal: Journal, lab: Lab, command:
         by_operator.setdefault(verdict.record["operator"], []).append(verdict)
     for name, group in by_operator.items():
         console.out.print(f"{name:<28} {runs.counts(group)}")
+    if command == "onnx":
+        console.out.print(escape(_expected_from(verdicts)))
     if lab.restarts:
         console.out.print(f"The browser was lost and started anew {lab.restarts} times.")
     console.out.print(f"journal  {escape(str(journal.path))}", soft_wrap=True)
@@ -150,6 +153,19 @@ def _print_end(verdicts: Sequence[Verdict], journal: Journal, lab: Lab, command:
     if not summary.passed and not summary.failed:
         console.out.print("Nothing ran: that is a failure.")
     console.out.print(str(summary))
+
+
+def _expected_from(verdicts: Sequence[Verdict]) -> str:
+    """Who said what is right, with the number of cases; the reference is named even where it was not needed."""
+    by_case = {
+        (v.record["operator"], v.record["case"]): v.record["expected_from"]
+        for v in verdicts
+        if "expected_from" in v.record
+    }
+    found = Counter(by_case.values())
+    if not any(source.startswith("the reference") for source in found):
+        found["the reference"] = 0
+    return "expected  " + ", ".join(f"from {source}: {count:,}" for source, count in found.items())
 
 
 def _skip_all(chosen: Sequence[Pair], error: Exception, as_json: bool) -> int:

@@ -20,7 +20,7 @@ Dim = int | str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feeding:
-    """`arrays`: inputs by name, from the file `given`; `shapes`: stated ones for the rest, which are random by `seed`."""
+    """`arrays`: inputs by name, from the file `given`; `shapes`: stated for the rest, which are random by `seed`."""
 
     arrays: Mapping[str, Array] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

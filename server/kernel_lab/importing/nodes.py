@@ -1,7 +1,7 @@
 """An ONNX node as a call of one of our operators.
 
-In: a NodeProto, the opsets its model imports, operators. Out: a `Node`, then a `Request`. Never runs anything. No operator
-is named here: which ONNX nodes an operator stands for follows from its id and the domains in its manifest's opsets.
+In: a NodeProto, the opsets its model imports, operators. Out: a `Node`, then a `Request`. Never runs anything. No
+operator is named here: which nodes one stands for follows from its id and the domains in its manifest's opsets.
 """
 
 from collections.abc import Iterator, Mapping

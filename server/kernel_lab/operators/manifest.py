@@ -142,9 +142,15 @@ class Requires(_Model):
 
 
 class VariantLab(_Model):
-    """`packing`: per role, or "*" for all; the Hub's own loader knows only "word"."""
+    """`packing`: per role, or "*" for all; the Hub's own loader knows only "word".
+
+    `emulation`: the variant's templates have a second body for subgroup matrices, in plain WGSL (`matrix.emulated`). It
+    is never selected. "on_request": it runs where a profile asks for it. "automatic": also wherever the variant is
+    forced and the adapter lacks the matrices, because no known adapter has them.
+    """
 
     packing: dict[str, Packing] = {}
+    emulation: Literal["on_request", "automatic"] | None = None
     note: str = ""
 
 

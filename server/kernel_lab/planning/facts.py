@@ -39,7 +39,9 @@ WEBGPU_DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceFacts:
-    """An adapter's features, limits and name. `masked`: what a profile hid."""
+    """An adapter's features, limits and name. `masked`: what a profile hid. `emulate_matrices`: variants that can
+    emulate subgroup matrices must, whatever the adapter has.
+    """
 
     features: frozenset[str] = frozenset()
     language_features: frozenset[str] = frozenset()
@@ -47,6 +49,7 @@ class DeviceFacts:
     info: Mapping[str, Any] = field(default_factory=dict)
     matrix_configs: tuple[Mapping[str, Any], ...] = ()
     masked: tuple[str, ...] = ()
+    emulate_matrices: bool = False
 
     @property
     def description(self) -> str:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from kernel_lab.operators import dtypes
 from kernel_lab.operators.dtypes import Packing
 from kernel_lab.operators.manifest import Dispatch, Intermediate, Variant
-from kernel_lab.planning import expressions
+from kernel_lab.planning import expressions, matrices
 from kernel_lab.planning.expressions import Unmet
 from kernel_lab.planning.facts import DeviceFacts
-from kernel_lab.planning.scopes import Scope
+from kernel_lab.planning.scopes import Names, Scope
 
 GUARD_BYTES = 16
 """Four words at the end of every storage binding that no kernel may touch."""
@@ -37,14 +37,10 @@ def _bytes(dtype: str, shape: tuple[int, ...], packing: Packing) -> int:
     return 4 * max(1, dtypes.words(dtypes.numel(shape), dtypes.named(dtype), packing))
 
 
-def variant_values(variant: Variant, scope: Scope) -> Mapping[str, Any]:
-    """The scope's names with the variant's own tunables and derived values."""
-    if not variant.derive and not variant.tunables:
-        return scope.values
-    values = dict(scope.values)
+def variant_values(variant: Variant, scope: Scope, facts: DeviceFacts) -> Mapping[str, Any]:
+    """The scope's names with the device's, the chosen subgroup matrix (`matrix.M` …) and the variant's own."""
+    values = {**scope.values, **matrices.device_names(facts), "matrix": matrices.names(variant, facts)}
     if variant.tunables:
-        from kernel_lab.planning.scopes import Names
-
         base = {name: scope.values["tunables"][name] for name in scope.values["tunables"]}
         values["tunables"] = Names({**base, **{n: scope(e) for n, e in variant.tunables.items()}})
     if variant.derive:
@@ -52,9 +48,9 @@ def variant_values(variant: Variant, scope: Scope) -> Mapping[str, Any]:
     return values
 
 
-def tensors_of(variant: Variant, scope: Scope) -> tuple[Tensor, ...]:
+def tensors_of(variant: Variant, scope: Scope, facts: DeviceFacts) -> tuple[Tensor, ...]:
     """Inputs, outputs and intermediates; an absent optional input is not among them."""
-    values = variant_values(variant, scope)
+    values = variant_values(variant, scope, facts)
     found: list[Tensor] = []
     for item in scope.operator.manifest.inputs:
         kept = scope.tensor(item.role)
@@ -111,14 +107,14 @@ def workgroups(dispatch: Dispatch, values: Mapping[str, Any], limit: int) -> tup
 def beyond_limits(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[str]:
     """One sentence for each thing that this device cannot hold or dispatch."""
     limits = facts.limits
-    for tensor in tensors_of(variant, scope):
+    for tensor in tensors_of(variant, scope, facts):
         size = tensor.bytes + GUARD_BYTES
         for name in ("maxStorageBufferBindingSize", "maxBufferSize"):
             if size > limits[name]:
                 kept = f"{tensor.dtype}{list(tensor.shape)} takes {size:,} bytes"
                 yield f"{tensor.name}: {kept}, but this adapter's {name} is {limits[name]:,}."
     most = limits["maxStorageBuffersPerShaderStage"]
-    values = variant_values(variant, scope)
+    values = variant_values(variant, scope, facts)
     for item in variant.passes:
         count = sum(binding.buffer.type != "uniform" for binding in item.bindings)
         if count > most:

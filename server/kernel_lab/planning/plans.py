@@ -12,12 +12,11 @@ from kernel_lab.errors import LabError
 from kernel_lab.operators import dtypes
 from kernel_lab.operators.dtypes import Packing
 from kernel_lab.operators.manifest import Binding, Pass, Struct, Variant
-from kernel_lab.planning import declarations, expressions, includes, layout, rendering
+from kernel_lab.planning import declarations, expressions, includes, layout, matrices, rendering
 from kernel_lab.planning.expressions import Unmet
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.rendering import Wgsl
 from kernel_lab.planning.scopes import Names, Scope
-from kernel_lab.planning.selection import device_names
 
 POISON = 0xA5A5A5A5
 """What outputs and intermediates hold before a run: a word never written shows."""
@@ -52,6 +51,7 @@ class PlannedBuffer:
     guard_bytes: int
     fill: int | None
     words: tuple[int, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,9 @@ class PlannedOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """Buffers, passes and outputs of one request by one variant on one kind of device."""
+    """Buffers, passes and outputs of one request by one variant on one kind of device. `emulated`: plain WGSL stands in
+    for subgroup matrices.
+    """
 
     label: str
     features: tuple[str, ...]
@@ -95,6 +97,7 @@ class Plan:
     buffers: tuple[PlannedBuffer, ...]
     passes: tuple[PlannedPass, ...]
     outputs: tuple[PlannedOutput, ...]
+    emulated: bool = False
 
     def buffer(self, name: str) -> PlannedBuffer:
         return next(buffer for buffer in self.buffers if buffer.name == name)
@@ -106,7 +109,7 @@ class Plan:
 def plan_of(scope: Scope, variant: Variant, facts: DeviceFacts) -> Plan:
     """The plan; LabError (with file and line) if the variant cannot be laid out or rendered."""
     label = f"{scope.operator.id}:{variant.id}"
-    tensors = layout.tensors_of(variant, scope)
+    tensors = layout.tensors_of(variant, scope, facts)
     buffers = [
         PlannedBuffer(t.name, t.kind, t.dtype, t.shape, t.packing, t.bytes, layout.GUARD_BYTES, _fill(t))
         for t in tensors
@@ -118,7 +121,7 @@ def plan_of(scope: Scope, variant: Variant, facts: DeviceFacts) -> Plan:
     )
     passes: list[PlannedPass] = []
     if not layout.is_empty(scope):
-        values = {**layout.variant_values(variant, scope), **device_names(facts)}
+        values = layout.variant_values(variant, scope, facts)
         for item in variant.passes:
             try:
                 planned, uniforms = _pass(item, variant, scope, values, facts, {b.name for b in buffers})
@@ -126,9 +129,10 @@ def plan_of(scope: Scope, variant: Variant, facts: DeviceFacts) -> Plan:
                 raise LabError(f"{label}:{item.id}: {error}") from None
             passes.append(planned)
             buffers.extend(uniform for uniform in uniforms if uniform.name not in {b.name for b in buffers})
-    features = tuple(sorted(set(variant.requires.features)))
+    emulated = matrices.must_emulate(variant, facts)
+    features = {f for f in variant.requires.features if not (emulated and f == matrices.MATRIX_FEATURE)}
     limits = {name: facts.limits[name] for name in REQUESTED_LIMITS if name in facts.limits}
-    return Plan(label, features, limits, tuple(buffers), tuple(passes), outputs)
+    return Plan(label, tuple(sorted(features)), limits, tuple(buffers), tuple(passes), outputs, emulated)
 
 
 def _fill(tensor: layout.Tensor) -> int | None:
@@ -180,7 +184,8 @@ def _bound(
         words = _uniform_words(binding.struct, names)
         name = f"{item.id}.{binding.name}"
         size = 4 * len(words)
-        return name, [PlannedBuffer(name, "uniform", "uint32", (len(words),), "packed", size, 0, None, words)]
+        fields = tuple(field.name for field in binding.struct.fields)
+        return name, [PlannedBuffer(name, "uniform", "uint32", (len(words),), "packed", size, 0, None, words, fields)]
     name = binding.arg or binding.name
     if name in known:
         return name, []

@@ -11,20 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from kernel_lab.operators.manifest import Expr, MatrixConfig, Variant
-from kernel_lab.planning import expressions, layout
+from kernel_lab.operators.manifest import Expr, Variant
+from kernel_lab.planning import expressions, layout, matrices
 from kernel_lab.planning.expressions import DEVICE_NAMES, Unmet
 from kernel_lab.planning.facts import PACKING_FEATURE, DeviceFacts
-from kernel_lab.planning.scopes import Names, Scope
+from kernel_lab.planning.scopes import Scope
 
-Stage = Literal["when", "requires", "limits", "demoted", "accepted"]
+Stage = Literal["when", "requires", "limits", "emulated", "demoted", "accepted"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """One variant's answer. `stage`: how far it came; `reason`: one sentence, empty when accepted outright.
 
-    A demoted variant can run and is chosen only if no undemoted one can.
+    A demoted variant can run and is chosen only if no undemoted one can. An emulated one runs only when it is forced.
     """
 
     variant: Variant
@@ -36,7 +36,9 @@ class Decision:
         return self.stage in ("accepted", "demoted")
 
     def __str__(self) -> str:
-        words = {"accepted": "Accepted", "demoted": "Accepted, but demoted"}.get(self.stage, "No")
+        words = {"accepted": "Accepted", "demoted": "Accepted, but demoted", "emulated": "Only when forced"}.get(
+            self.stage, "No"
+        )
         return f"{words}: {self.reason}" if self.reason else f"{words}."
 
 
@@ -60,7 +62,7 @@ def selected(decisions: Sequence[Decision]) -> Decision | None:
 def forced(decisions: Sequence[Decision], variant: str) -> Decision:
     """The decision about one variant; preferences and demotion do not matter to it."""
     found = next(decision for decision in decisions if decision.variant.id == variant)
-    return replace(found, stage="accepted", reason="") if found.stage == "demoted" else found
+    return replace(found, stage="accepted") if found.stage in ("demoted", "emulated") else found
 
 
 def _preference(decision: Decision) -> tuple[bool, bool, int]:
@@ -73,22 +75,22 @@ def _by_request(variant: Variant, scope: Scope) -> Decision:
         for condition in variant.when:
             if expressions.names_in(condition) & DEVICE_NAMES:
                 continue
-            value = _value(condition, variant, scope, {})
+            value = _value(condition, variant, scope)
             if value is not True:
                 return Decision(variant, "when", f"needs `{condition}`, which is {_shown(value)} here.")
         for condition in variant.demoteWhen:
-            if not expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope, {}) is True:
+            if not expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope) is True:
                 return Decision(variant, "demoted", f"`{condition}` holds, so other routes go first.")
     except Unmet as error:
         return Decision(variant, "when", str(error))
     return Decision(variant, "accepted")
 
 
-def _value(condition: Expr, variant: Variant, scope: Scope, more: Mapping[str, Any]) -> Any:
-    if not variant.derive and not more:
+def _value(condition: Expr, variant: Variant, scope: Scope, facts: DeviceFacts | None = None) -> Any:
+    """What the request alone decides is evaluated once per request, whichever variants ask."""
+    if facts is None or expressions.names_in(condition) <= scope.values.keys():
         return scope(condition)
-    own = layout.variant_values(variant, scope)
-    return expressions.evaluate(condition, {**own, **more})
+    return expressions.evaluate(condition, layout.variant_values(variant, scope, facts))
 
 
 def _shown(value: Any) -> str:
@@ -103,42 +105,26 @@ def _by_device(decision: Decision, scope: Scope, facts: DeviceFacts) -> Decision
     variant = decision.variant
     for stage, reason in _obstacles(variant, scope, facts):
         return Decision(variant, stage, reason)
-    device = device_names(facts)
     try:
         for condition in variant.when:
-            if expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope, device) is not True:
+            if expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope, facts) is not True:
                 return Decision(variant, "when", f"needs `{condition}`, which does not hold on this adapter.")
         for condition in variant.demoteWhen:
-            if expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope, device) is True:
+            if expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope, facts) is True:
                 return Decision(variant, "demoted", f"`{condition}` holds on this adapter, so other routes go first.")
     except Unmet as error:
         return Decision(variant, "when", str(error))
+    if matrices.must_emulate(variant, facts):
+        return Decision(variant, "emulated", "emulates subgroup matrices in plain WGSL here, so it is never selected.")
     return decision
-
-
-def device_names(facts: DeviceFacts) -> dict[str, Any]:
-    """What expressions may ask about the device: `device.limits.…`, `has(device.features, …)`, `f16Ok(t)`,
-    `f16Allowed(t)`.
-    """
-    has_f16 = "shader-f16" in facts.features
-    half = ("f16", "float16")
-    return {
-        "device": Names(
-            {
-                "features": facts.features,
-                "wgslLanguageFeatures": facts.language_features,
-                "limits": Names(facts.limits),
-                "adapterInfo": Names(facts.info),
-            }
-        ),
-        "f16Ok": lambda dtype: dtype not in half or has_f16,
-        "f16Allowed": lambda dtype: dtype in ("f32", "float32") or (dtype in half and has_f16),
-    }
 
 
 def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[tuple[Stage, str]]:
     needs = variant.requires
-    features = [*needs.features, *([PACKING_FEATURE] if "packed" in variant.lab.packing.values() else [])]
+    emulated = matrices.must_emulate(variant, facts)
+    features = [feature for feature in needs.features if not (emulated and feature == matrices.MATRIX_FEATURE)]
+    if "packed" in variant.lab.packing.values():
+        features.append(PACKING_FEATURE)
     for feature in features:
         if feature not in facts.features:
             offered = ", ".join(sorted(facts.features - {PACKING_FEATURE})) or "none"
@@ -147,7 +133,7 @@ def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[t
         if feature not in facts.language_features:
             offered = ", ".join(sorted(facts.language_features)) or "none"
             yield "requires", f"needs the WGSL language feature {feature!r}; {_offer(feature, facts)}: {offered}."
-    if needs.subgroupMatrixConfigs and not any(_has_config(config, facts) for config in needs.subgroupMatrixConfigs):
+    if needs.subgroupMatrixConfigs and not emulated and matrices.fitting(variant, facts) is None:
         wanted = " or ".join(_config(config.model_dump(exclude_none=True)) for config in needs.subgroupMatrixConfigs)
         offered = ", ".join(_config(config) for config in facts.matrix_configs) or "none"
         yield "requires", f"needs subgroup matrices {wanted}; this adapter offers: {offered}."
@@ -159,7 +145,7 @@ def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[t
             f"needs a subgroup size of exactly {' or '.join(map(str, sizes))}; this adapter's is {low} to {high}.",
         )
     for name, expression in needs.lab.limits.items():
-        needed, has = _value(expression, variant, scope, {}), facts.limits.get(name, 0)
+        needed, has = _value(expression, variant, scope, facts), facts.limits.get(name, 0)
         if needed > has:
             yield "limits", f"needs {name} of {needed:,}; this adapter has {has:,}."
     yield from (("limits", reason) for reason in layout.beyond_limits(variant, scope, facts))
@@ -167,11 +153,6 @@ def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[t
 
 def _offer(feature: str, facts: DeviceFacts) -> str:
     return "this profile masks it and leaves" if feature in facts.masked else "this adapter offers"
-
-
-def _has_config(wanted: MatrixConfig, facts: DeviceFacts) -> bool:
-    needed = wanted.model_dump(exclude_none=True)
-    return any(all(config.get(key) == value for key, value in needed.items()) for config in facts.matrix_configs)
 
 
 def _config(config: Mapping[str, Any]) -> str:
