@@ -179,10 +179,9 @@ def install_system_packages(finding: ModuleType, lacks_chromium: bool, report: R
             lacking["libatomic1"] = "libatomic.so.1, which Playwright needs"
     try:
         if lacking:
-            finding.apt_install(list(lacking), report)
+            finding.apt_install(list(lacking), report, advised=[finding.PACKAGE] * lacks_chromium)
     except finding.StepFailed as failure:
-        also = f" (Add {finding.PACKAGE} there: it will be needed next.)" if lacks_chromium else ""
-        raise CannotStart(f"This machine lacks {' and '.join(lacking.values())}. {failure}{also}") from failure
+        raise CannotStart(f"This machine lacks {' and '.join(lacking.values())}. {failure}") from failure
 
 
 def make_environment(finding: ModuleType, environment: Path, wanted: str, lock: Lock, report: Report) -> None:

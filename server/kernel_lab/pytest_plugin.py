@@ -113,11 +113,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def lab_profile(pytestconfig: pytest.Config) -> Profile:
     """Which browser. Override it to run on one of your own."""
-    return resolve(
-        pytestconfig.getoption("--lab-browser"),
-        headed=pytestconfig.getoption("--lab-headed"),
-        hidden=tuple(pytestconfig.getoption("--lab-mask")),
-    )
+    try:
+        return resolve(
+            pytestconfig.getoption("--lab-browser"),
+            headed=pytestconfig.getoption("--lab-headed"),
+            hidden=tuple(pytestconfig.getoption("--lab-mask")),
+        )
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -126,10 +129,10 @@ def lab(lab_profile: Profile, pytestconfig: pytest.Config) -> Iterator[Lab]:
     with Lab(lab_profile) as running:
         try:
             _ = running.facts
-        except NoAdapter as error:
-            if pytestconfig.getoption("--lab-allow-no-adapter"):
+        except LabError as error:
+            if isinstance(error, NoAdapter) and pytestconfig.getoption("--lab-allow-no-adapter"):
                 pytest.skip(f"no adapter: {error}")
-            raise
+            pytest.fail(str(error), pytrace=False)
         state = pytestconfig.stash[_state]
         state.headlines += [text for text in runs.headline(running.info) if text not in state.headlines]
         yield running

@@ -61,9 +61,7 @@ def planned(lab: Lab, copy_operator: Operator, copy_case: Callable[[str], Case])
 
 
 @pytest.fixture
-def job(
-    copy_operator: Operator, copy_case: Callable[[str], Case], planned: Callable[..., Plan]
-) -> Callable[..., Job]:
+def job(copy_operator: Operator, copy_case: Callable[[str], Case], planned: Callable[..., Plan]) -> Callable[..., Job]:
     """One run of the copy operator, as the browser gets it."""
 
     def make(variant: str = "copy", case: str = "seven", expected: bool = True, **options: Any) -> Job:

@@ -61,7 +61,9 @@ def lab(lab_profile: Profile) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def broken(lab: Lab, follow: Follow, on_page: Callable[..., Any], in_page: Callable[..., Any]) -> Callable[..., Verdict]:
+def broken(
+    lab: Lab, follow: Follow, on_page: Callable[..., Any], in_page: Callable[..., Any]
+) -> Callable[..., Verdict]:
     """The verdict of a run that is broken once the page has handed its work to the GPU."""
 
     def run(act: Act, variant: str) -> Verdict:

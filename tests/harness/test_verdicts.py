@@ -36,7 +36,13 @@ def test_wrong_element_is_shown_with_its_neighbours_and_its_inputs(follow: Follo
     assert ["actual", "55", "67", "4294967295"] in rows
     assert ["expected", "55", "66", "4294967295"] in rows
     assert "x: [5]=66" in verdict.report
-    for needed in ("variant   off_by_one", "adapter ", "browser ", "wgsl ", "kernel-lab run lab.test.Copy:seven:off_by_one"):
+    for needed in (
+        "variant   off_by_one",
+        "adapter ",
+        "browser ",
+        "wgsl ",
+        "kernel-lab run lab.test.Copy:seven:off_by_one",
+    ):
         assert needed in verdict.report
 
 
@@ -89,9 +95,11 @@ def test_missing_feature_is_a_skip_with_its_reason(
         assert line.follow(copy_operator, copy_case("seven"), lab, "copy").passed
 
 
-def test_request_that_no_variant_takes_is_a_failure(lab: Lab, copy_operator: Operator, copy_case: Callable[[str], Case]) -> None:
+def test_request_that_no_variant_takes_is_a_failure(
+    lab: Lab, copy_operator: Operator, copy_case: Callable[[str], Case]
+) -> None:
     only_f16 = copy_operator.manifest.model_copy(update={"variants": [copy_operator.variant("wants_f16")]})
-    poorer = Operator(copy_operator.id, copy_operator.folder)
+    poorer = Operator(copy_operator.id, copy_operator.folder, copy_operator.reference_file)
     poorer.__dict__["manifest"] = only_f16
     if "shader-f16" in lab.facts.features:
         assert line.follow(poorer, copy_case("seven"), lab).passed

@@ -137,7 +137,17 @@ def test_installing_needs_rights(machine: Callable[..., Path], monkeypatch: pyte
     machine("bin/apt-get")
     machine("bin/sudo", "#!/bin/sh\necho 'sudo: a password is required'; exit 1\n")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
-    with pytest.raises(finding.StepFailed, match=r"needs root.*run `apt-get install some-package` as root"):
+    with pytest.raises(finding.StepFailed, match=r"needs root.*run `apt-get install some-package next` as root"):
+        finding.apt_install(["some-package"], silent, advised=["next"])
+
+
+def test_apt_without_network(machine: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    machine("bin/apt-cache")
+    machine(
+        "bin/apt-get", "#!/bin/sh\necho 'E: Failed to fetch http://deb.example  Could not connect to it'; exit 100\n"
+    )
+    with pytest.raises(finding.StepFailed, match=r"The network did not answer.*apt-get update"):
         finding.apt_install(["some-package"], silent)
 
 
@@ -148,7 +158,7 @@ def test_old_package_lists_are_fetched_once_more(machine: Callable[..., Path], m
     machine("bin/apt-get", f"#!/bin/sh\n[ $1 = update ] && : > '{done}'\n[ -e '{done}' ]\n")
     lines: list[str] = []
     finding.apt_install(["some-package"], lines.append)
-    assert lines == ["apt-get install some-package", "apt-get update"]
+    assert lines == ["apt-get install some-package", "apt-get update", "apt-get install some-package"]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ from kernel_lab.serving import frames
 from kernel_lab.serving.frames import Job, RunResult
 
 DEADLINE_MS = 300_000
+PRESETS = ("smoke", "standard", "large")
+"""How large a bench case is: for a software adapter, for any GPU, for a large one."""
+_UNITS = {"operations": "GOP/s", "bandwidth": "GB/s"}
 RESOLUTION_NS = 100_000
 """Chromium rounds GPU timestamps to 100 microseconds unless its timestamp quantisation is switched off."""
 
@@ -87,11 +90,11 @@ class _Timed:
     submit_ms: list[float]
 
 
-def measure(lab: Lab, queries: Sequence[Query], rounds: int) -> list[dict[str, Any]]:
-    """One row per bench case that the queries name; LabError if none does."""
-    timed = [entry for op in operator.load_all().values() for entry in _prepared(op, lab, queries)]
+def measure(lab: Lab, queries: Sequence[Query], presets: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """One row per bench case that the queries and presets name; LabError if none does."""
+    timed = [entry for op in operator.load_all().values() for entry in _prepared(op, lab, queries, presets)]
     if not timed:
-        raise LabError(f"no bench case fits {', '.join(map(str, queries))}.")
+        raise LabError(f"no bench case of preset {' or '.join(presets)} fits {', '.join(map(str, queries))}.")
     for _ in range(rounds):
         for entry in timed:
             _time(entry, lab.run(entry.job))
@@ -113,9 +116,9 @@ def inputs_of(case: BenchCase) -> dict[str, Array]:
     return {role: _tensor(source) for role, source in case.inputs.items()}
 
 
-def _prepared(op: Operator, lab: Lab, queries: Sequence[Query]) -> Iterator[_Timed]:
+def _prepared(op: Operator, lab: Lab, queries: Sequence[Query], presets: Sequence[str]) -> Iterator[_Timed]:
     """Each case on its selected (or named) variant, once run and found right."""
-    for case in load(op).cases:
+    for case in (case for case in load(op).cases if case.preset in presets):
         for query in (q for q in queries if q.matches(op.id, case.name)):
             inputs = inputs_of(case)
             scope = scopes.scope_of(op, request_of(op.id, inputs, case.attrs))
@@ -162,7 +165,7 @@ def _row(entry: _Timed) -> dict[str, Any]:
         "median": "< resolution" if below else f"{median:.3f}",
         "spread": f"{spread:.0%}",
         "clock": "GPU timestamps" if stamped else "submit to done",
-        "metric": "" if rate is None else f"{rate / 1e9:.2f} G{metric.type}/s",
+        "metric": "" if rate is None else f"{rate / 1e9:.2f} {_UNITS.get(metric.type, f'G {metric.type}/s')}",
     }
 
 

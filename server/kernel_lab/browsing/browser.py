@@ -161,10 +161,15 @@ def _why_not(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"did not open the harness page within {START_SECONDS:.0f} s."
     if isinstance(error, PlaywrightError):
-        return f"could not be started: {_first_lines(error.message)}"
+        return f"could not be started: {_short(error.message)}"
     return "closed the harness page while starting."
 
 
-def _first_lines(message: str) -> str:
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", message)
-    return " ".join(line.strip() for line in plain.splitlines()[:3] if line.strip())
+def _short(message: str) -> str:
+    """Playwright's message without its command lines and frames, and what the program itself said last."""
+    plain = re.sub(r"\x1b\[[0-9;]*m|[╔═╗║╚╝]", "", message)
+    head, _, log = plain.partition("Call log:")
+    lines = [line.strip() for line in head.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("<", "[pid=", "Browser logs:"))]
+    said = re.findall(r"\[err\] (.*\S)", log or head)[-2:]
+    return " ".join([*told[:3], *([f"It said: {' / '.join(said)}"] if said else [])])

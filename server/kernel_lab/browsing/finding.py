@@ -41,7 +41,7 @@ _CAUSES = (
     (
         r"Temporary failure resolving|Could not resolve|name resolution|getaddrinfo|ENOTFOUND|EAI_AGAIN|Network is "
         r"unreachable|Failed to establish a new connection|Could not connect to|ECONNREFUSED|ETIMEDOUT|Read timed out|"
-        r"Connection timed out|ConnectTimeout|Connection refused|Connection reset",
+        r"Connection timed out|ConnectTimeout|Failed to fetch|Connection refused|Connection reset",
         "The network did not answer: check the connection (and proxy settings), then start again.",
     ),
     (
@@ -128,15 +128,16 @@ def missing() -> str:
 
 def apt_offers(package: str, report: Report) -> bool:
     """Whether apt knows a candidate for `package`; fetches the package lists first where they lack it and we may."""
-    if _apt_candidate(package):
-        return True
-    if _root_prefix() is not None:
+    if not _apt_candidate(package) and _root_prefix() is not None:
         _apt_update(report)
     return _apt_candidate(package)
 
 
-def apt_install(packages: Sequence[str], report: Report) -> None:
-    """Installs Debian packages as root or through sudo. Raises StepFailed."""
+def apt_install(packages: Sequence[str], report: Report, advised: Sequence[str] = ()) -> None:
+    """Installs Debian packages as root or through sudo. Raises StepFailed.
+
+    Where only the user can do it, the advice names `advised` too: what will be needed next.
+    """
     wanted = " ".join(packages)
     if shutil.which("apt-get") is None:
         raise StepFailed(f"This system has no apt: install what Debian calls {wanted} its own way, then start again.")
@@ -144,18 +145,19 @@ def apt_install(packages: Sequence[str], report: Report) -> None:
     if prefix is None:
         raise StepFailed(
             f"Installing {wanted} with apt needs root, and sudo is not there or asks for a password: "
-            f"run `apt-get install {wanted}` as root, then start again."
+            f"run `apt-get install {' '.join([*packages, *advised])}` as root, then start again."
         )
     command = [*prefix, "apt-get", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120"]
-    if not all(_apt_candidate(package) for package in packages):
-        _apt_update(report)
-    report(f"apt-get install {wanted}")
-    try:
-        run_reporting("apt-get", [*command, *packages], report)
-    except StepFailed:
-        # Old package lists name files that the archive has replaced since: fetch the lists and try once more.
-        _apt_update(report)
-        run_reporting("apt-get", [*command, *packages], report)
+    # Missing package lists are fetched first; old ones, which name files replaced since, after a failure.
+    for fetch_lists in (False, True) if all(map(_apt_candidate, packages)) else (True,):
+        outdated = _apt_update(report) if fetch_lists else None
+        report(f"apt-get install {wanted}")
+        try:
+            run_reporting("apt-get", [*command, *packages], report)
+            return
+        except StepFailed as failure:
+            reason = outdated or failure
+    raise reason
 
 
 def run_reporting(
@@ -240,9 +242,15 @@ def _apt_candidate(package: str) -> bool:
     return found is not None and found[1] != "(none)"
 
 
-def _apt_update(report: Report) -> None:
+def _apt_update(report: Report) -> StepFailed | None:
+    """Fetches the package lists; a failure is returned, since one broken source need not matter."""
     report("apt-get update")
-    run_reporting("apt-get", [*(_root_prefix() or []), "apt-get", "update", "-o", "DPkg::Lock::Timeout=120"], report)
+    command = [*(_root_prefix() or []), "apt-get", "update", "-o", "APT::Update::Error-Mode=any"]
+    try:
+        run_reporting("apt-get", command, report)
+    except StepFailed as failure:
+        return failure
+    return None
 
 
 def _playwright_install(report: Report, python: str) -> None:

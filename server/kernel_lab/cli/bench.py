@@ -11,6 +11,7 @@ from kernel_lab.benching import harness, kernels
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import console
 from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption, QueryArgument
+from kernel_lab.errors import LabError
 from kernel_lab.queries import parse
 
 
@@ -20,6 +21,9 @@ def add_to(app: typer.Typer) -> None:
         query: QueryArgument = None,
         overhead: Annotated[bool, typer.Option("--harness", help="Our own overhead instead of kernels.")] = False,
         cases: Annotated[int, typer.Option("--cases", help="How many small cases --harness runs.")] = 1000,
+        preset: Annotated[
+            list[str] | None, typer.Option("--preset", help="smoke (default), standard or large; may be repeated.")
+        ] = None,
         rounds: Annotated[int, typer.Option("--rounds", help="Timed runs of each kernel.")] = 10,
         browser: BrowserOption = "default",
         mask: MaskOption = None,
@@ -35,13 +39,21 @@ def add_to(app: typer.Typer) -> None:
                 report = harness.measure(lab, cases)
             else:
                 queries = [parse(text) for text in query or ["*"]]
-                report = {"kernels": kernels.measure(lab, queries, rounds)}
+                report = {"kernels": kernels.measure(lab, queries, _presets(preset), rounds)}
         if as_json:
             console.print_json({"environment": described, **report})
         elif overhead:
             _print_harness(report)
         else:
             _print_kernels(report["kernels"])
+
+
+def _presets(stated: list[str] | None) -> list[str]:
+    presets = stated or ["smoke"]
+    for preset in presets:
+        if preset not in kernels.PRESETS:
+            raise LabError(f"--preset: got {preset!r}, allowed are {', '.join(kernels.PRESETS)}.")
+    return presets
 
 
 def _print_harness(report: dict[str, Any]) -> None:

@@ -2,16 +2,21 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from kernel_lab.browsing.profiles import Profile, resolve
+from kernel_lab.errors import LabError
+from kernel_lab.operators import operator
+from kernel_lab.operators.operator import Operator
 
 # Rich's own highlighting colours numbers and quotes at random places; kernel-lab colours outcomes only.
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Emoji codes are off: in a query, `:seven:` is a case.
+out = Console(highlight=False, emoji=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 BrowserOption = Annotated[
     str, typer.Option("--browser", metavar="NAME", help="default, swiftshader, hardware, or the path of a Chromium.")
@@ -26,6 +31,23 @@ QueryArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[OP[:CASE[:VARIANT]]]...", help="What to take; `*` matches. Default: all."),
 ]
+
+
+PackageOption = Annotated[
+    list[Path] | None,
+    typer.Option("--package", metavar="DIR", help="Take operators from there, not kernel-lab's own; may be repeated."),
+]
+ReferenceOption = Annotated[
+    Path | None,
+    typer.Option("--reference", metavar="FILE", help="A reference.py to trust for --package."),
+]
+
+
+def operators(packages: list[Path] | None, reference: Path | None = None) -> dict[str, Operator]:
+    """kernel-lab's own operators, or those of the packages."""
+    if reference is not None and not packages:
+        raise LabError("--reference belongs to --package: kernel-lab's own operators have theirs.")
+    return operator.load_packages(packages, reference) if packages else operator.load_all()
 
 
 def profile(browser: str, headed: bool, mask: list[str] | None) -> Profile:

@@ -1,6 +1,7 @@
 """`kernel-lab explain` and `kernel-lab render`: one case followed from its request to its WGSL."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,9 +10,8 @@ from rich.markup import escape
 from kernel_lab import line, runs
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import console
-from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption
+from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption, PackageOption
 from kernel_lab.errors import LabError
-from kernel_lab.operators import operator
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import plans, scopes, selection
@@ -36,11 +36,12 @@ def add_to(app: typer.Typer) -> None:
         browser: BrowserOption = "default",
         mask: MaskOption = None,
         any_device: AnyDeviceOption = False,
+        package: PackageOption = None,
         as_json: JsonOption = False,
     ) -> None:
         """Say which variant runs a case and why not the others; with a variant, follow it down to its WGSL."""
         asked = parse(query)
-        op, case = one_case(asked)
+        op, case = one_case(asked, package)
         facts, who = _device(browser, mask, any_device)
         scope = line.check(op, case)
         if isinstance(scope, Refused):
@@ -68,11 +69,12 @@ def add_to(app: typer.Typer) -> None:
         browser: BrowserOption = "default",
         mask: MaskOption = None,
         any_device: AnyDeviceOption = True,
+        package: PackageOption = None,
         origins: Annotated[bool, typer.Option("--origins", help="The template line behind each line.")] = False,
     ) -> None:
         """Print the WGSL of a case's variant, pass after pass."""
         asked = parse(query)
-        op, case = one_case(asked)
+        op, case = one_case(asked, package)
         facts, _ = _device(browser, mask, any_device)
         scope = scopes.scope_of(op, case.request)
         if isinstance(scope, Refused):
@@ -90,9 +92,11 @@ def add_to(app: typer.Typer) -> None:
                 typer.echo(text)
 
 
-def one_case(asked: Query) -> tuple[Operator, Case]:
+def one_case(asked: Query, package: list[Path] | None = None) -> tuple[Operator, Case]:
     """The one case that a query names; LabError lists the candidates when it is not one."""
-    found = [(op, case) for op in operator.load_all().values() for case in op.cases if asked.matches(op.id, case.name)]
+    found = [
+        (op, case) for op in console.operators(package).values() for case in op.cases if asked.matches(op.id, case.name)
+    ]
     if len(found) == 1:
         return found[0]
     some = ", ".join(case.query for _, case in found[:8])

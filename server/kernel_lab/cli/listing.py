@@ -5,9 +5,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernel_lab.cli import console
-from kernel_lab.cli.console import JsonOption, QueryArgument
+from kernel_lab.cli.console import JsonOption, PackageOption, QueryArgument
 from kernel_lab.errors import LabError
-from kernel_lab.operators import operator
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import scopes, selection
@@ -17,10 +16,10 @@ from kernel_lab.queries import parse
 
 def add_to(app: typer.Typer) -> None:
     @app.command("list")
-    def list_(query: QueryArgument = None, as_json: JsonOption = False) -> None:
+    def list_(query: QueryArgument = None, package: PackageOption = None, as_json: JsonOption = False) -> None:
         """List operators, their variants and cases, and how many cases each variant can compute."""
         queries = [parse(text) for text in query or ["*"]]
-        found = [op for op in operator.load_all().values() if any(q.matches(op.id) for q in queries)]
+        found = [op for op in console.operators(package).values() if any(q.matches(op.id) for q in queries)]
         if not found:
             raise LabError(f"no operator fits {', '.join(map(str, queries))}.")
         listed = [

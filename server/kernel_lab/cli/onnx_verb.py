@@ -1,24 +1,19 @@
 """`kernel-lab onnx`: a model's quantised nodes, or ONNX backend-test folders, as cases."""
 
-import shlex
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from kernel_lab import line, runs
+from kernel_lab import line
 from kernel_lab.cli import console
 from kernel_lab.cli import run as run_verb
 from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption, MaskOption
 from kernel_lab.cli.run import AllowOption, DeadlineOption, ReportOption, VariantsOption, VerboseOption
 from kernel_lab.errors import LabError
-from kernel_lab.operators import operator
-from kernel_lab.operators.cases import Case
-from kernel_lab.queries import Query, parse
-from kernel_lab.runs import Pair
+from kernel_lab.queries import parse
 
 PathsArgument = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Models (.onnx), backend-test folders, or folders of such.")
@@ -62,7 +57,7 @@ def add_to(app: typer.Typer) -> None:
             imported = collecting.collect(paths, feeding)
         for note in imported.notes:
             (console.err if as_json else console.out).print(escape(note))
-        chosen = list(pairs(imported.cases, queries, every_variant=every))
+        chosen = list(collecting.pairs(imported.cases, queries, every_variant=every))
         if not chosen:
             known = ", ".join(c.query for c in imported.cases[:5])
             raise LabError(
@@ -77,16 +72,9 @@ def add_to(app: typer.Typer) -> None:
         )  # fmt: skip
 
 
-def pairs(cases: Iterable[Case], queries: Sequence[Query], *, every_variant: bool) -> Iterable[Pair]:
-    """What to run of imported cases, operator by operator: so pipelines are compiled once."""
-    operators = operator.load_all()
-    for name, group in groupby(sorted(cases, key=lambda case: case.operator), lambda case: case.operator):
-        yield from runs.pairs_of_cases(operators[name], group, queries, every_variant=every_variant)
-
-
 def _repeat(paths: Sequence[Path], inputs: Path | None, seed: int, shapes: Sequence[str]) -> tuple[str, ...]:
     """The command that runs these files again, up to the query."""
     fed = ["--inputs", str(inputs)] if inputs else []
     fed += ["--seed", str(seed)] if seed else []
     fed += [word for shape in shapes for word in ("--shape", shape)]
-    return tuple(shlex.quote(word) for word in ("kernel-lab", "onnx", *map(str, paths), *fed, "--case"))
+    return ("kernel-lab", "onnx", *map(str, paths), *fed, "--case")

@@ -1,7 +1,8 @@
 """`kernel-lab run`: the main job."""
 
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,19 @@ from kernel_lab import line, runs
 from kernel_lab.browsing.lab import Lab, NoAdapter
 from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import console
-from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption, MaskOption, QueryArgument
+from kernel_lab.cli.console import (
+    BrowserOption,
+    HeadedOption,
+    JsonOption,
+    MaskOption,
+    PackageOption,
+    QueryArgument,
+    ReferenceOption,
+)
 from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import Journal, last_failed, new_run_folder
 from kernel_lab.judging.verdicts import Verdict
-from kernel_lab.operators import operator
+from kernel_lab.operators.operator import Operator
 from kernel_lab.queries import parse
 from kernel_lab.runs import Pair
 
@@ -43,6 +52,8 @@ def add_to(app: typer.Typer) -> None:
         variants: VariantsOption = "selected",
         report: ReportOption = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
+        package: PackageOption = None,
+        reference: ReferenceOption = None,
         last_failed_only: LastFailedOption = False,
         allow_no_adapter: AllowOption = False,
         verbose: VerboseOption = False,
@@ -51,23 +62,32 @@ def add_to(app: typer.Typer) -> None:
         """Run cases in a browser and compare every output with the reference, to the bit."""
         every = every_variant(variants)
         queries = [parse(text) for text in query or ["*"]]
-        chosen = list(runs.pairs(operator.load_all().values(), queries, every_variant=every))
-        if last_failed_only:
-            failed = set(last_failed())
-            every_pair = runs.pairs(operator.load_all().values(), [parse(text) for text in failed], every_variant=False)
-            asked = {pair.case.query for pair in chosen}
-            chosen = [pair for pair in every_pair if pair.case.query in asked]
-            if not failed:
-                console.out.print("Nothing failed in the last run.")
-        if not chosen and not last_failed_only:
+        operators = console.operators(package, reference).values()
+        chosen = list(runs.pairs(operators, queries, every_variant=every))
+        if not chosen:
             raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
-        options = line.Options(deadline_ms=int(deadline * 1000))
+        if last_failed_only:
+            chosen = _failed_last(chosen, operators) or chosen
+        packages = [part for folder in package or [] for part in ("--package", str(folder))]
+        trusted = ["--reference", str(reference)] if reference else []
+        options = line.Options(int(deadline * 1000), repeat=("kernel-lab", "run", *packages, *trusted))
         raise typer.Exit(
             perform(
                 chosen, console.profile(browser, headed, mask), options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
             )
         )  # fmt: skip
+
+
+def _failed_last(asked: Sequence[Pair], operators: Collection[Operator]) -> list[Pair]:
+    """The pairs that failed in the last run, as far as they were asked for; none if nothing failed."""
+    failed = last_failed()
+    if not failed:
+        console.err.print("Nothing failed in the last run, so everything runs.")
+        return []
+    cases = {pair.case.query for pair in asked}
+    again = runs.pairs(operators, [parse(text) for text in failed], every_variant=False)
+    return [pair for pair in again if pair.case.query in cases]
 
 
 def every_variant(variants: str) -> bool:
@@ -110,7 +130,7 @@ def perform(
                 {"run": described, "results": [v.record for v in verdicts], "journal": str(journal.path)}
             )
         else:
-            _print_end(verdicts, journal, lab, command)
+            _print_end(verdicts, journal, lab, options, command)
         return 0 if summary.passed and not summary.failed else 1
 
 
@@ -126,8 +146,7 @@ def _with_progress(
             if quiet:
                 return
             if verdict.outcome == "failed":
-                progress.console.print()
-                progress.console.print(f"{console.mark('failed')}  {escape(verdict.report or verdict.summary)}")
+                console.out.print(f"\n{console.mark('failed')}  {escape(verdict.report or verdict.summary)}\n")
             elif verbose or verdict.outcome == "skipped":
                 console.out.print(
                     f"{console.mark(verdict.outcome)}  {escape(verdict.query)}  [dim]{escape(verdict.summary)}[/]"
@@ -136,7 +155,7 @@ def _with_progress(
         return runs.perform(chosen, lab, journal, options, on_verdict)
 
 
-def _print_end(verdicts: Sequence[Verdict], journal: Journal, lab: Lab, command: str) -> None:
+def _print_end(verdicts: Sequence[Verdict], journal: Journal, lab: Lab, options: line.Options, command: str) -> None:
     by_operator: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         by_operator.setdefault(verdict.record["operator"], []).append(verdict)
@@ -149,7 +168,8 @@ def _print_end(verdicts: Sequence[Verdict], journal: Journal, lab: Lab, command:
     console.out.print(f"journal  {escape(str(journal.path))}", soft_wrap=True)
     summary = runs.counts(verdicts)
     if summary.failed and command == "run":
-        console.out.print("Again, only what failed: kernel-lab run --last-failed")
+        again = shlex.join([*options.repeat, "--last-failed"])
+        console.out.print(f"Again, only what failed: {escape(again)}")
     if not summary.passed and not summary.failed:
         console.out.print("Nothing ran: that is a failure.")
     console.out.print(str(summary))

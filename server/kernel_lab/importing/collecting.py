@@ -1,19 +1,24 @@
 """Paths to cases: each is a backend-test folder, a folder of such folders, or a model file.
 
-In: paths, what to feed models with. Out: cases with names of their own, and lines that say where they come from.
+In: paths, what to feed models with. Out: cases with names of their own, and lines that say where they come from; then
+pairs to run.
 """
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
+from kernel_lab import runs
 from kernel_lab.errors import LabError
 from kernel_lab.importing import backend_folders, models
 from kernel_lab.importing.feeds import Feeding
 from kernel_lab.operators import operator
 from kernel_lab.operators.cases import Case
+from kernel_lab.queries import Query
+from kernel_lab.runs import Pair
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +53,13 @@ def collect(paths: Sequence[Path], feeding: Feeding | None = None) -> Imported:
     if not cases:
         raise LabError(f"none of the {folders} folders is a test of {', '.join(operators)}.")
     return Imported(tuple(_with_unique_names(cases)), tuple(notes))
+
+
+def pairs(cases: Iterable[Case], queries: Sequence[Query], *, every_variant: bool) -> Iterator[Pair]:
+    """What to run of imported cases, operator by operator: so pipelines are compiled once."""
+    operators = operator.load_all()
+    for name, group in groupby(sorted(cases, key=lambda case: case.operator), lambda case: case.operator):
+        yield from runs.pairs_of_cases(operators[name], group, queries, every_variant=every_variant)
 
 
 def _folders(path: Path) -> list[Path]:

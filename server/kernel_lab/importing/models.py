@@ -21,6 +21,9 @@ from kernel_lab.importing.runtime import CannotRun
 from kernel_lab.operators.cases import Case, Tensors
 from kernel_lab.operators.dtypes import Array
 from kernel_lab.operators.operator import Operator
+from kernel_lab.operators.requests import Request
+from kernel_lab.planning import scopes
+from kernel_lab.planning.scopes import Refused
 from kernel_lab.queries import name_of
 
 
@@ -52,7 +55,8 @@ def cases(path: Path, feeding: Feeding, operators: Mapping[str, Operator]) -> tu
         raise LabError(f"{path}: none of its {len(taken)} nodes can be fed. {' '.join(values.notes)}")
     if len(reached) < len(taken):
         values.notes.append(f"{len(taken) - len(reached)} of {len(taken)} nodes lack inputs and are left out")
-    return [_case(path, node, values) for node in reached], [*said, *values.notes, *notes]
+    found = [_case(path, node, values) for node in reached]
+    return found, [*said, *dict.fromkeys(values.notes), *notes]
 
 
 def _notes_on_what_is_left(model: onnx.ModelProto, operators: Mapping[str, Operator]) -> list[str]:
@@ -126,14 +130,33 @@ def _inputs(node: Node, arrays: Mapping[str, Array]) -> Tensors:
 
 
 def _case(path: Path, node: Node, values: Values) -> Case:
-    inputs = _inputs(node, values.arrays)
+    inputs, request = _inputs_and_request(node, values)
     outputs = {role: values.arrays[name] for role, name in node.outputs.items()}
     from_runtime = None if values.refused & set(node.outputs.values()) else outputs
     return Case(
         operator=node.operator.id,
         name=f"{name_of(path.stem)}.{name_of(node.label)}",
-        request=node.request(inputs),
+        request=request,
         make_inputs=lambda: inputs,
         make_expected=partial(expectation.expected, inputs, node.attrs, from_runtime, node.operator.reference),
         origin=f"node {node.label} of {path.name}",
     )
+
+
+def _inputs_and_request(node: Node, values: Values) -> tuple[Tensors, Request]:
+    """The node's inputs as the operator takes them. Quantisers write zero points of shape [] beside scales of [1];
+    ONNX wants them alike, ONNX Runtime does not mind, and a model that runs there is not to fail here."""
+    inputs = _inputs(node, values.arrays)
+    request = node.request(inputs)
+    if not isinstance(scopes.scope_of(node.operator, request), Refused):
+        return inputs, request
+    alike = dict(inputs)
+    for role, array in inputs.items():
+        scale = inputs.get(role.removesuffix("_zero_point") + "_scale")
+        if role.endswith("_zero_point") and scale is not None and scale.size == array.size == 1:
+            alike[role] = array.reshape(scale.shape)
+    adapted = node.request(alike)
+    if isinstance(scopes.scope_of(node.operator, adapted), Refused):
+        return inputs, request
+    values.notes.append("one-element zero points whose shape is not their scale's ([] and [1]) are given the scale's")
+    return MappingProxyType(alike), adapted

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import EncodeError
 
 from kernel_lab.errors import LabError
 from kernel_lab.operators.cases import Tensors
@@ -100,7 +101,10 @@ def load(path: Path) -> onnx.ModelProto:
         raise LabError(f"{path}: is no ONNX model ({type(error).__name__}: {error}).") from None
     if not model.graph.node:
         raise LabError(f"{path}: is no ONNX model, or one without nodes.")
-    size = model.ByteSize()
-    if size > LARGEST_BYTES:
-        raise LabError(f"{path}: has {size:,} bytes with its external data; at most 2 GB are supported.")
+    try:
+        fits = model.ByteSize() <= LARGEST_BYTES
+    except EncodeError:
+        fits = False
+    if not fits:
+        raise LabError(f"{path}: is larger than 2 GB with its external data, which is not supported.")
     return model

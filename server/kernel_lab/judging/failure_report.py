@@ -107,7 +107,7 @@ def _value(value: Any) -> str:
 
 
 def _inputs(e: Evidence, found: Difference) -> list[str]:
-    inputs_of = e.operator.reference.inputs_of
+    inputs_of = e.operator.reference.inputs_of if e.operator.has_reference else None
     if inputs_of is None or found.kind:
         return []
     fed = inputs_of(found.first, e.case.inputs, e.case.request.attrs)

@@ -4,7 +4,7 @@ In: a folder. Out: an `Operator`, whose parts are read when first asked for.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,10 +22,14 @@ SHARED = "_shared"
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """`id` is the folder's name and the manifest's domain and name: one string everywhere."""
+    """`id` is the folder's name and the manifest's domain and name: one string everywhere.
+
+    `reference_file` None: a foreign package, whose reference.py is never run unless someone names it.
+    """
 
     id: str
     folder: Path
+    reference_file: Path | None
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -46,7 +50,16 @@ class Operator:
 
     @cached_property
     def reference(self) -> Reference:
-        return references.load(self.folder / "reference.py")
+        if self.reference_file is None:
+            raise LabError(
+                f"{self.id}: this package is not kernel-lab's, so its reference.py is not run, and a case without "
+                "expected values cannot be judged. Name a reference you trust with --reference FILE."
+            )
+        return references.load(self.reference_file)
+
+    @property
+    def has_reference(self) -> bool:
+        return self.reference_file is not None
 
     @cached_property
     def bench(self) -> dict[str, Any]:
@@ -71,7 +84,25 @@ def load_all(folder: Path | None = None) -> dict[str, Operator]:
     found = sorted(path.parent for path in root.glob("*/manifest.json"))
     if not found:
         raise LabError(f"{root} holds no operator (a folder with manifest.json).")
-    return {path.name: _operator(path) for path in found}
+    return {path.name: _operator(path, path / "reference.py") for path in found}
+
+
+def load_packages(folders: Sequence[Path], reference: Path | None = None) -> dict[str, Operator]:
+    """Operators of other people's packages: each folder is one (it has manifest.json) or holds some.
+
+    Their reference.py is never loaded; `reference` names one that may be, for all of them.
+    """
+    found: dict[str, Operator] = {}
+    for folder in folders:
+        root = folder.resolve()
+        manifests = (
+            [root / "manifest.json"] if (root / "manifest.json").is_file() else sorted(root.glob("*/manifest.json"))
+        )
+        inside = [path.parent for path in manifests]
+        if not inside:
+            raise LabError(f"--package {folder}: holds no manifest.json, nor folders with one.")
+        found.update({path.name: _operator(path, reference) for path in inside})
+    return found
 
 
 def named(name: str) -> Operator:
@@ -87,8 +118,8 @@ def named(name: str) -> Operator:
 
 
 @lru_cache(maxsize=64)
-def _operator(folder: Path) -> Operator:
-    return Operator(folder.name, folder)
+def _operator(folder: Path, reference_file: Path | None) -> Operator:
+    return Operator(folder.name, folder, reference_file)
 
 
 @lru_cache(maxsize=16)

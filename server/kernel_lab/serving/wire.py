@@ -34,7 +34,7 @@ def decode(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
     if 4 + size > len(view):
         raise ValueError(f"a header of {size} bytes in a message of {len(view)}")
     try:
-        header = json.loads(bytes(view[4 : 4 + size]))
+        header = json.loads(str(view[4 : 4 + size], "utf-8"))  # of bytes, json would also take UTF-16
     except RecursionError:
         raise ValueError("a header nested too deeply") from None
     if not isinstance(header, dict) or not isinstance(header.get("blobs", []), list):
@@ -42,7 +42,7 @@ def decode(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
     blobs: list[memoryview] = []
     at = 4 + size
     for length in header.get("blobs", []):
-        if not isinstance(length, int) or length < 0 or at + length > len(view):
+        if type(length) is not int or length < 0 or at + length > len(view):
             raise ValueError(f"a blob of {length!r} bytes beyond the message's end")
         blobs.append(view[at : at + length])
         at += length + (-length % 4)

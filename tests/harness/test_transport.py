@@ -1,0 +1,243 @@
+"""What travels between Python and the page: one frame each way for a run, digests before bytes, no text twice."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.async_api import Page
+
+from kernel_lab.browsing.lab import Lab
+from kernel_lab.serving import frames, wire
+from kernel_lab.serving.frames import Job
+
+MakeJob = Callable[..., Job]
+FIXTURE = json.loads((Path(__file__).parent / "wire_message.json").read_text("utf-8"))
+SMALL_FRAME_BYTES = 4096
+"""A run of a few elements and its answer fit into this; the large case's bytes do not."""
+
+
+class Traffic:
+    """What the page's network did, as Chromium's own DevTools saw it."""
+
+    def __init__(self, on_page: Callable[..., Any]) -> None:
+        self.to_page: list[bytes] = []
+        self.from_page: list[bytes] = []
+        self.requests: list[tuple[str, str]] = []
+        self._on_page = on_page
+
+    async def listen(self, page: Page) -> Any:
+        session = await page.context.new_cdp_session(page)
+        session.on("Network.webSocketFrameReceived", lambda said: self.to_page.append(_payload(said)))
+        session.on("Network.webSocketFrameSent", lambda said: self.from_page.append(_payload(said)))
+        session.on("Network.requestWillBeSent", lambda said: self._asked(said["request"]))
+        await session.send("Network.enable")
+        return session
+
+    def clear(self) -> None:
+        for seen in (self.to_page, self.from_page, self.requests):
+            seen.clear()
+
+    def settle(self) -> "Traffic":
+        """Waits until everything that the page did so far has been told: an answer comes after what happened before."""
+        self._on_page(lambda page: page.evaluate("() => 0"))
+        return self
+
+    def _asked(self, request: dict[str, Any]) -> None:
+        self.requests.append((request["method"], request["url"]))
+
+
+def _payload(said: dict[str, Any]) -> bytes:
+    return base64.b64decode(said["response"]["payloadData"])
+
+
+@pytest.fixture
+def traffic(lab: Lab, on_page: Callable[..., Any]) -> Iterator[Traffic]:
+    seen = Traffic(on_page)
+    session = on_page(seen.listen)
+    yield seen
+    on_page(lambda _: session.detach())
+
+
+def test_small_run_is_one_frame_each_way_and_no_request(lab: Lab, job: MakeJob, traffic: Traffic) -> None:
+    result = lab.run(job("copy"))
+    assert result.equal == {"y"}
+    traffic.settle()
+    assert len(traffic.to_page) == 1
+    assert len(traffic.from_page) == 1
+    assert traffic.requests == []
+    header, blobs = wire.decode(traffic.to_page[0])
+    assert header["type"] == "run"
+    assert np.frombuffer(blobs[0], np.uint32).tolist() == [11, 22, 0, 44, 55, 66, 4294967295]
+
+
+def test_large_input_is_fetched_exactly_once(lab: Lab, job: MakeJob, traffic: Traffic) -> None:
+    large = job("copy", "large")
+    assert len(large.inputs["x"]) > frames.INLINE_BYTES
+    assert lab.run(large).equal == {"y"}
+    traffic.settle()
+    assert [method for method, _ in traffic.requests] == ["GET"]
+    (frame,) = traffic.to_page
+    assert len(frame) < SMALL_FRAME_BYTES
+    header, blobs = wire.decode(frame)
+    assert traffic.requests[0][1] == lab.host.address + header["inputs"][0]["url"]
+    assert blobs == []
+    assert lab.host.hub.served == {}, "what has been fetched is not kept"
+
+
+@pytest.mark.parametrize("more", [0, 4], ids=["largest_inline", "smallest_fetched"])
+def test_inputs_are_split_where_it_is_said(lab: Lab, job: MakeJob, traffic: Traffic, more: int) -> None:
+    """An input of just INLINE_BYTES travels in the frame, a word more does not; both arrive whole."""
+    small = job("copy", "large")
+    words = np.arange(frames.INLINE_BYTES // 4 + more // 4, dtype=np.uint32)
+    number = 1
+    frame, served = frames.run_frame(Job(small.plan, {"x": words.tobytes()}, {}, 1000), number, set(), "/blobs/p")
+    _, blobs = wire.decode(frame)
+    assert [len(blob) for blob in blobs] == ([] if more else [frames.INLINE_BYTES])
+    assert [len(data) for data in served.values()] == ([frames.INLINE_BYTES + 4] if more else [])
+
+
+def test_equal_bytes_do_not_travel(lab: Lab, job: MakeJob, traffic: Traffic) -> None:
+    result = lab.run(job("copy", "large"))
+    assert result.equal == {"y"}
+    assert result.outputs == {}
+    (frame,) = traffic.settle().from_page
+    assert len(frame) < SMALL_FRAME_BYTES
+    assert wire.decode(frame)[1] == []
+
+
+def test_differing_bytes_travel(lab: Lab, job: MakeJob, traffic: Traffic) -> None:
+    asked = job("off_by_one", "large")
+    result = lab.run(asked)
+    assert result.equal == frozenset()
+    wanted = np.frombuffer(asked.inputs["x"], np.uint32)
+    (differing,) = np.nonzero(result.outputs["y"].reshape(-1) != wanted)
+    assert differing.tolist() == [5]
+    assert result.digests["y"] != asked.expected["y"]
+    (frame,) = traffic.settle().from_page
+    (blob,) = wire.decode(frame)[1]
+    assert len(blob) == wanted.nbytes
+
+
+def test_bytes_travel_where_nothing_is_expected(lab: Lab, job: MakeJob) -> None:
+    asked = job("copy", "large", expected=False)
+    result = lab.run(asked)
+    assert result.equal == frozenset()
+    assert result.digests == {}
+    assert result.outputs["y"].tobytes() == asked.inputs["x"]
+
+
+def test_buffer_that_is_asked_for_travels_too(lab: Lab, job: MakeJob) -> None:
+    result = lab.run(job("copy", read=("x", "y")))
+    assert result.equal == {"y"}
+    for name in ("x", "y"):
+        assert result.read[name].tolist() == [11, 22, 0, 44, 55, 66, 4294967295]
+
+
+def test_wgsl_is_sent_once_to_each_page(lab: Lab, job: MakeJob, on_page: Callable[..., Any]) -> None:
+    _close(on_page)
+    seen = Traffic(on_page)
+    on_page(seen.listen)
+    for variant in ("copy", "twin", "off_by_one", "copy"):
+        assert lab.run(job(variant)).status == "ok"
+    digests = [item.wgsl.digest for item in (*job("copy").plan.passes, *job("off_by_one").plan.passes)]
+    sent = [list(wire.decode(frame)[0]["wgsl"]) for frame in seen.settle().to_page]
+    assert sent == [[digests[0]], [], [digests[1]], []]
+
+    _close(on_page)
+    on_page(seen.listen)
+    seen.clear()
+    assert lab.run(job("copy")).equal == {"y"}
+    (frame,) = seen.settle().to_page
+    assert list(wire.decode(frame)[0]["wgsl"]) == [digests[0]], "a new page has had no text"
+
+
+def test_prepared_wgsl_is_not_sent_again(lab: Lab, job: MakeJob, on_page: Callable[..., Any]) -> None:
+    _close(on_page)
+    seen = Traffic(on_page)
+    on_page(seen.listen)
+    asked = job("copy")
+    lab.prepare([asked.plan])
+    assert lab.run(asked).equal == {"y"}
+    prepare, run = (wire.decode(frame)[0] for frame in seen.settle().to_page)
+    assert (prepare["type"], run["type"]) == ("prepare", "run")
+    assert (len(prepare["wgsl"]), len(run["wgsl"])) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[], [0], [1], [2], [3], [4], [5, 0, 3], [0, 0, 7, 1], [12, 8, 16, 9], [70_001]], ids=str
+)
+def test_message_survives_both_languages(in_page: Callable[..., Any], sizes: list[int]) -> None:
+    """Python writes, JavaScript reads and writes, Python reads: every byte and number is as it was."""
+    random = np.random.default_rng(sum(sizes) + len(sizes))
+    blobs = [random.integers(0, 256, size, np.uint8).tobytes() for size in sizes]
+    header = {"text": "π, \u2028 and 😀", "words": [0, 0xFFFFFFFF, 2**53 - 1, -(2**31)], "none": None, "deep": {"a": [[]]}}
+    sent = wire.encode(header, blobs)
+    returned = base64.b64decode(
+        in_page(
+            """async (text) => {
+              const { decode, encode } = await import("/harness/wire.js");
+              const { header, blobs } = decode(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+              const { blobs: lengths, ...rest } = header;
+              if (String(lengths) !== String(blobs.map((blob) => blob.byteLength))) throw new Error("lengths");
+              const bytes = new Uint8Array(encode(rest, blobs));
+              return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+            }""",
+            base64.b64encode(sent).decode(),
+        )
+    )
+    found, received = wire.decode(returned)
+    assert found == {**header, "blobs": sizes}
+    assert [bytes(blob) for blob in received] == blobs
+    assert len(returned) % 4 == 0
+
+
+def test_fixture_is_what_both_languages_write_and_read(in_page: Callable[..., Any]) -> None:
+    """One message, byte by byte, that neither half may drift from; blobs lie at multiples of 4, not of 8."""
+    message = bytes.fromhex("".join(FIXTURE["message"]))
+    blobs = [bytes.fromhex(text) for text in FIXTURE["blobs"]]
+    assert wire.encode(FIXTURE["header"], blobs) == message
+    header, read = wire.decode(message)
+    assert header == {**FIXTURE["header"], "blobs": [len(blob) for blob in blobs]}
+    assert [bytes(blob) for blob in read] == blobs
+
+    written, again, offsets = in_page(
+        """async ([header, blobs, message]) => {
+          const { decode, encode } = await import("/harness/wire.js");
+          const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+          const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+          const read = decode(bytes(message).buffer);
+          const written = hex(new Uint8Array(encode(header, blobs.map(bytes))));
+          return [written, [read.header, read.blobs.map(hex)], read.blobs.map((blob) => blob.byteOffset)];
+        }""",
+        [FIXTURE["header"], FIXTURE["blobs"], message.hex()],
+    )
+    assert bytes.fromhex(written) == message
+    assert again == [header, FIXTURE["blobs"]]
+    assert {offset % 8 for offset in offsets} == {0, 4}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"\x01\x00", b"\xff\xff\xff\x7f{}", b"\x04\x00\x00\x00[]  ", b"\x04\x00\x00\x00oops", b"\x14\x00\x00\x00" + b'{"blobs":[4096]}    '],
+    ids=["empty", "too_short", "header_beyond_end", "header_no_object", "no_json", "blob_beyond_end"],
+)  # fmt: skip
+def test_page_answers_a_message_that_is_none(in_page: Callable[..., Any], message: bytes) -> None:
+    """The page's half refuses what Python's half refuses."""
+    with pytest.raises(ValueError):  # noqa: PT011: any sentence
+        wire.decode(message)
+    refused = in_page(
+        """async (bytes) => {
+          const { decode } = await import("/harness/wire.js");
+          try { return decode(Uint8Array.from(bytes).buffer) && ""; } catch (error) { return String(error); }
+        }""",
+        list(message),
+    )
+    assert refused
+
+
+def _close(on_page: Callable[..., Any]) -> None:
+    on_page(lambda page: page.close())

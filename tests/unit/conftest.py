@@ -1,0 +1,108 @@
+"""What unit tests share: a tiny operator of their own, written to a folder and changed as each test needs.
+
+Property tests draw the same examples on every run, so that a failure repeats; KERNEL_LAB_EXAMPLES=N draws N new ones.
+"""
+
+import copy
+import itertools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from kernel_lab.operators.operator import Operator
+from kernel_lab.operators.requests import Request
+from kernel_lab.planning.scopes import Scope, scope_of
+
+_EXAMPLES = os.environ.get("KERNEL_LAB_EXAMPLES")
+settings.register_profile(
+    "unit",
+    max_examples=int(_EXAMPLES or 60),
+    derandomize=_EXAMPLES is None,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("unit")
+
+_STORAGE = {"type": "read-only-storage"}
+_BINDINGS: list[dict[str, Any]] = [
+    {"name": "x", "arg": "x", "buffer": _STORAGE},
+    {"name": "bias", "arg": "bias", "buffer": _STORAGE, "x-lab": {"absent": "zero"}},
+    {"name": "y", "arg": "y", "buffer": {"type": "storage"}},
+    {
+        "name": "params",
+        "buffer": {"type": "uniform"},
+        "struct": {"name": "Params", "fields": [{"name": "count", "type": "u32", "value": "count"}]},
+    },
+]
+_MANIFEST: dict[str, Any] = {
+    "domain": "lab.test",
+    "name": "Tiny",
+    "sinceVersion": 1,
+    "inputs": [{"role": "x", "dtype": "T"}, {"role": "bias", "dtype": "int32", "optional": True}],
+    "outputs": [{"role": "y", "dtype": "T", "rank": "ranks.x", "shape": "shapes.x"}],
+    "attributes": {"axis": 1, "pads": None},
+    "typeConstraints": {"T": ["uint8", "float32"]},
+    "derive": {"count": "numel(shapes.x)"},
+    "bindingSets": {"all": _BINDINGS},
+    "variants": [{"id": "plain", "passes": [{"use": "copy"}], "x-lab": {"packing": {"*": "packed"}}}],
+    "x-lab": {
+        "attributeTypes": {"axis": "int", "pads": "ints"},
+        "passes": {
+            "copy": {
+                "id": "copy",
+                "shader": "copy.wgsl.jinja",
+                "bindings": "all",
+                "dispatch": {"threads": "count", "workgroupSize": 64},
+            }
+        },
+    },
+}
+_TEMPLATE = "{{ env.wgsl.resourceDeclarations }}\n@compute @workgroup_size(64)\nfn main() {\n}\n"
+
+
+@pytest.fixture
+def tiny_manifest() -> dict[str, Any]:
+    """The tiny operator's manifest as read from JSON, to be changed: uint8 or float32 x, optional int32 bias, y = x."""
+    return copy.deepcopy(_MANIFEST)
+
+
+@pytest.fixture
+def operator_from(tmp_path: Path) -> Callable[..., Operator]:
+    """Writes a manifest and other files (text by name) to a new folder: the operator lab.test.Tiny."""
+    numbers = itertools.count()
+
+    def write(manifest: dict[str, Any], **files: str) -> Operator:
+        folder = tmp_path / str(next(numbers)) / "lab.test.Tiny"
+        folder.mkdir(parents=True)
+        texts = {"manifest.json": json.dumps(manifest), "copy.wgsl.jinja": _TEMPLATE, **files}
+        for name, text in texts.items():
+            (folder / name).write_text(text, "utf-8")
+        return Operator("lab.test.Tiny", folder)
+
+    return write
+
+
+@pytest.fixture
+def tiny_scope(operator_from: Callable[..., Operator]) -> Callable[..., Scope]:
+    """The scope of a request to the operator of that manifest; by default x: uint8[2, 3] alone."""
+
+    def scope(
+        manifest: dict[str, Any],
+        shape: tuple[int, ...] = (2, 3),
+        attrs: dict[str, Any] | None = None,
+        dtypes: dict[str, str] | None = None,
+        **files: str,
+    ) -> Scope:
+        dtypes = dtypes or {"x": "uint8"}
+        request = Request("lab.test.Tiny", dtypes, dict.fromkeys(dtypes, shape), attrs or {})
+        found = scope_of(operator_from(manifest, **files), request)
+        assert isinstance(found, Scope), found
+        return found
+
+    return scope
