@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from kernel_lab import line, runs
+from kernel_lab.browsing import masks
 from kernel_lab.browsing.lab import Lab, NoAdapter
 from kernel_lab.browsing.profiles import Profile, resolve
 from kernel_lab.errors import LabError
@@ -39,12 +40,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lab-variants", choices=("selected", "all"), default="all", help="the selected variant or every one that can"
     )
     group.addoption(
-        "--lab-browser", default="default", metavar="NAME", help="default, swiftshader, hardware, or a path"
+        "--lab-browser", default="default", metavar="NAME", help="default, swiftshader, lavapipe, …, or a path"
     )
     group.addoption("--lab-headed", action="store_true", help="show the browser")
     group.addoption(
         "--lab-mask", action="append", default=[], metavar="FEATURE", help="hide a feature or WGSL language feature"
     )
+    group.addoption("--lab-limit", action="append", default=[], metavar="NAME=VALUE", help="lower a limit of the adapter")
+    group.addoption("--lab-subgroups", metavar="LOW-HIGH", help="claim that range of subgroup sizes, as 4-128")
     group.addoption(
         "--lab-deadline", type=float, default=line.DEADLINE_MS / 1000, metavar="SECONDS", help="for one run"
     )
@@ -117,7 +120,11 @@ def lab_profile(pytestconfig: pytest.Config) -> Profile:
         return resolve(
             pytestconfig.getoption("--lab-browser"),
             headed=pytestconfig.getoption("--lab-headed"),
-            hidden=tuple(pytestconfig.getoption("--lab-mask")),
+            mask=masks.parse(
+                pytestconfig.getoption("--lab-mask"),
+                pytestconfig.getoption("--lab-limit"),
+                pytestconfig.getoption("--lab-subgroups"),
+            ),
         )
     except LabError as error:
         pytest.fail(str(error), pytrace=False)

@@ -109,9 +109,11 @@ def describe(info: BrowserInfo) -> dict[str, Any]:
     facts = info.facts
     return {
         "browser": {
+            "profile": info.profile,
             "version": info.version,
             "executable": info.executable,
             "flags": list(info.flags),
+            "environment": dict(info.environment),
             "headed": info.headed,
             "user_agent": info.user_agent,
         },

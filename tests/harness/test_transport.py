@@ -88,16 +88,14 @@ def test_large_input_is_fetched_exactly_once(lab: Lab, job: MakeJob, traffic: Tr
     assert lab.host.hub.served == {}, "what has been fetched is not kept"
 
 
-@pytest.mark.parametrize("more", [0, 4], ids=["largest_inline", "smallest_fetched"])
-def test_inputs_are_split_where_it_is_said(lab: Lab, job: MakeJob, traffic: Traffic, more: int) -> None:
-    """An input of just INLINE_BYTES travels in the frame, a word more does not; both arrive whole."""
-    small = job("copy", "large")
-    words = np.arange(frames.INLINE_BYTES // 4 + more // 4, dtype=np.uint32)
-    number = 1
-    frame, served = frames.run_frame(Job(small.plan, {"x": words.tobytes()}, {}, 1000), number, set(), "/blobs/p")
-    _, blobs = wire.decode(frame)
-    assert [len(blob) for blob in blobs] == ([] if more else [frames.INLINE_BYTES])
-    assert [len(data) for data in served.values()] == ([frames.INLINE_BYTES + 4] if more else [])
+@pytest.mark.parametrize(("case", "fetched"), [("largest_inline", 0), ("smallest_fetched", 1)])
+def test_size_decides_how_an_input_travels(
+    lab: Lab, job: MakeJob, traffic: Traffic, case: str, fetched: int
+) -> None:
+    assert lab.run(job("copy", case)).equal == {"y"}
+    traffic.settle()
+    assert len(traffic.requests) == fetched
+    assert len(wire.decode(traffic.to_page[0])[1]) == 1 - fetched
 
 
 def test_equal_bytes_do_not_travel(lab: Lab, job: MakeJob, traffic: Traffic) -> None:
@@ -222,11 +220,16 @@ def test_fixture_is_what_both_languages_write_and_read(in_page: Callable[..., An
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"\x01\x00", b"\xff\xff\xff\x7f{}", b"\x04\x00\x00\x00[]  ", b"\x04\x00\x00\x00oops", b"\x14\x00\x00\x00" + b'{"blobs":[4096]}    '],
-    ids=["empty", "too_short", "header_beyond_end", "header_no_object", "no_json", "blob_beyond_end"],
-)  # fmt: skip
-def test_page_answers_a_message_that_is_none(in_page: Callable[..., Any], message: bytes) -> None:
-    """The page's half refuses what Python's half refuses."""
+    [
+        b"",
+        b"\x01\x00",
+        b"\xff\xff\xff\x7f{}",
+        b"\x04\x00\x00\x00oops",
+        b"\x14\x00\x00\x00" + b'{"blobs":[4096]}    ',
+    ],
+    ids=["empty", "too_short", "header_beyond_end", "no_json", "blob_beyond_end"],
+)
+def test_what_is_no_message_is_read_by_neither(in_page: Callable[..., Any], message: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011: any sentence
         wire.decode(message)
     refused = in_page(

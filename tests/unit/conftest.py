@@ -83,7 +83,7 @@ def operator_from(tmp_path: Path) -> Callable[..., Operator]:
         texts = {"manifest.json": json.dumps(manifest), "copy.wgsl.jinja": _TEMPLATE, **files}
         for name, text in texts.items():
             (folder / name).write_text(text, "utf-8")
-        return Operator("lab.test.Tiny", folder)
+        return Operator("lab.test.Tiny", folder, folder / "reference.py")
 
     return write
 

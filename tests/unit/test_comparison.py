@@ -81,7 +81,9 @@ def test_empty_and_rank_0() -> None:
     st.lists(st.tuples(st.integers(0, 255), st.integers(0, 255)), min_size=4, max_size=4),
 )
 def test_count_and_first_are_those_of_a_loop(dtype: DType, pairs: list[tuple[int, int]]) -> None:
-    actual, expected = (dtypes.from_codes(np.array(codes, np.uint8), dtype, (2, 2)) for codes in zip(*pairs, strict=True))
+    actual, expected = (
+        dtypes.from_codes(np.array(codes, np.uint8), dtype, (2, 2)) for codes in zip(*pairs, strict=True)
+    )
 
     def equal(index: tuple[int, ...], codes: tuple[int, int]) -> bool:
         nans = [bool(np.isnan(float(array[index]))) for array in (actual, expected)]

@@ -6,9 +6,10 @@ In: a profile and a host. Out: facts and RunResults. Every wait has a deadline. 
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from playwright.async_api import Browser as PlaywrightBrowser
@@ -41,6 +42,8 @@ class BrowserInfo:
     user_agent: str
     facts: DeviceFacts | None
     no_adapter: str = ""
+    profile: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class Browser:
@@ -63,6 +66,7 @@ class Browser:
                     executable_path=profile.executable,
                     headless=not profile.headed,
                     args=[*profile.arguments, *(["--auto-open-devtools-for-tabs"] if profile.devtools else [])],
+                    env={**os.environ, **profile.environment},
                     handle_sigint=False,
                     handle_sigterm=False,
                     handle_sighup=False,
@@ -80,7 +84,11 @@ class Browser:
         except (TimeoutError, PlaywrightError, Disconnected) as error:
             await _close(browser)
             raise LabError(f"{profile.executable} {_why_not(error)}") from None
-        self.info = self._info(header["facts"])
+        try:
+            self.info = self._info(header["facts"])
+        except LabError:
+            await _close(browser)
+            raise
         return self
 
     @property
@@ -137,7 +145,8 @@ class Browser:
     def _info(self, report: Mapping[str, Any]) -> BrowserInfo:
         facts = device_facts.facts_of(report)
         if facts is not None:
-            facts = device_facts.masked(facts, self._profile.hidden, self._profile.limits)
+            profile = self._profile
+            facts = device_facts.masked(facts, profile.hidden, profile.limits, profile.subgroups)
         return BrowserInfo(
             version=self._browser.version,
             executable=str(self._profile.executable),
@@ -146,6 +155,8 @@ class Browser:
             user_agent=report.get("userAgent", ""),
             facts=facts,
             no_adapter="" if facts else report.get("reason") or "requestAdapter gave null",
+            profile=self._profile.name,
+            environment=self._profile.environment,
         )
 
 

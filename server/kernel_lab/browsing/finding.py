@@ -89,7 +89,7 @@ def find_chromium() -> Path | None:
         found = shutil.which(name)
         if found is not None:
             return Path(found).absolute()
-    return next(_playwright_programs(), None)
+    return next(playwright_programs(), None)
 
 
 def install_chromium(
@@ -121,7 +121,7 @@ def missing() -> str:
     """The sentence for a machine without Chromium: what was looked for, what to do."""
     return (
         f"No Chromium was found. Looked for: ${ENVIRONMENT_VARIABLE} (not set), {', '.join(PROGRAMS)} on PATH, and "
-        f"Playwright's in {_playwright_folder()}. On Debian: `apt-get install {PACKAGE}` as root. Elsewhere: "
+        f"Playwright's in {playwright_folder()}. On Debian: `apt-get install {PACKAGE}` as root. Elsewhere: "
         f"`playwright install --with-deps {PACKAGE}`. Or set {ENVIRONMENT_VARIABLE} to the full path of a Chromium."
     )
 
@@ -257,11 +257,11 @@ def _playwright_install(report: Report, python: str) -> None:
     report(f"playwright install {PACKAGE}")
     # The system libraries a browser needs come through apt; Playwright knows their names on Debian and Ubuntu.
     libraries = ["--with-deps"] if shutil.which("apt-get") and _root_prefix() is not None else []
-    environment = {"PLAYWRIGHT_BROWSERS_PATH": str(_playwright_folder())}
+    environment = {"PLAYWRIGHT_BROWSERS_PATH": str(playwright_folder())}
     run_reporting("playwright", [python, "-m", "playwright", "install", *libraries, PACKAGE], report, environment)
-    found = next(_playwright_programs(), None)
+    found = next(playwright_programs(), None)
     if found is None:
-        raise StepFailed(f"`playwright install {PACKAGE}` ended well, but {_playwright_folder()} holds no Chromium.")
+        raise StepFailed(f"`playwright install {PACKAGE}` ended well, but {playwright_folder()} holds no Chromium.")
     try:
         run_reporting("chromium", [str(found), "--version"], report)
     except StepFailed as failure:
@@ -271,7 +271,7 @@ def _playwright_install(report: Report, python: str) -> None:
         ) from failure
 
 
-def _playwright_folder() -> Path:
+def playwright_folder() -> Path:
     """Where Playwright keeps its browsers. Its value "0" (inside its own package) is taken as unset, here and above."""
     wished = os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "")
     if wished not in ("", "0"):
@@ -283,10 +283,10 @@ def _playwright_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ms-playwright"
 
 
-def _playwright_programs() -> Iterator[Path]:
+def playwright_programs() -> Iterator[Path]:
     """Playwright's completely downloaded Chromiums: headless shells first, the newest revision first."""
     for folders, programs in _PLAYWRIGHT_LAYOUTS:
-        complete = (mark.parent for mark in _playwright_folder().glob(f"{folders}/INSTALLATION_COMPLETE"))
+        complete = (mark.parent for mark in playwright_folder().glob(f"{folders}/INSTALLATION_COMPLETE"))
         for folder in sorted(complete, key=_revision, reverse=True):
             for program in programs:
                 yield from (path for path in sorted(folder.glob(program)) if os.access(path, os.X_OK))

@@ -1,15 +1,26 @@
 """Browser profiles: which program, with which flags and why, and what of its adapter is hidden from planning.
 
-In: a name as given on the command line. Out: a `Profile`. Starts nothing.
+In: a name as given on the command line. Out: a `Profile`. Starts no browser (a program may be asked for its version).
+
+    default                      the Chromium that is found first, with the adapter that it prefers
+    swiftshader                  the same, on SwiftShader: the least adapter
+    lavapipe                     a copy of it on Mesa's lavapipe: the richest without a GPU
+    hardware                     the same, on a GPU or not at all
+    debian-156-lavapipe          SOURCE-MAJOR-ADAPTER: the Chromium 156 of Debian's package, on lavapipe
+    /opt/chrome/chrome           that program
 """
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_lab.browsing import finding
+from kernel_lab.browsing import finding, lavapipe, sources
+from kernel_lab.browsing.lavapipe import Copy
+from kernel_lab.browsing.masks import Mask
+from kernel_lab.browsing.sources import Chromium
 from kernel_lab.errors import LabError
 
 
@@ -38,23 +49,29 @@ COMMON_FLAGS = (
     Flag("--no-first-run", "no welcome page"),
 )
 SOFTWARE_FLAGS = (Flag("--use-webgpu-adapter=swiftshader", "takes SwiftShader even where there is a GPU"),)
-HARDWARE_FLAGS = (
+STAND_IN_FLAGS = (Flag("--use-webgpu-adapter=swiftshader", "takes what stands in SwiftShader's place: lavapipe"),)
+VULKAN_FLAGS = (
     Flag("--use-angle=vulkan", "the GPU process must use Vulkan for WebGPU to see the GPU on Linux"),
     Flag("--enable-features=Vulkan", "likewise"),
     Flag("--disable-vulkan-surface", "headless: without it WebGPU falls back to SwiftShader without a word"),
+)
+HARDWARE_FLAGS = (
+    *VULKAN_FLAGS,
     Flag(
         "--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia", "shader-f16 and f16 matrices on NVIDIA"
     ),
 )
+ADAPTERS = ("swiftshader", "lavapipe", "hardware")
 FLAGS_VARIABLE = "KERNEL_LAB_CHROMIUM_FLAGS"
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How to start a browser. `hidden`: features and WGSL language features that planning must not see; `limits`:
-    lowered ones.
+    """How to start a browser, and what planning may see of its adapter.
 
-    `hardware`: a fallback adapter is an error.
+    `environment`: added to this process's own, for the browser alone. `hardware`: a fallback adapter is an error.
+    `hidden`: features and WGSL language features that are neither planned with nor requested; `limits`: lowered ones;
+    `subgroups`: the range of sizes that is claimed.
     """
 
     name: str
@@ -65,42 +82,83 @@ class Profile:
     hardware: bool = False
     hidden: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
+    subgroups: tuple[int, int] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> list[str]:
         return [flag.text for flag in self.flags]
 
 
-def resolve(name: str = "default", *, headed: bool = False, hidden: tuple[str, ...] = ()) -> Profile:
-    """The profile of that name: `default` (what is found first), `swiftshader`, `hardware`, or a program's path.
+def resolve(name: str = "default", *, headed: bool = False, mask: Mask | None = None) -> Profile:
+    """The profile of that name (see above), with a window or without, on an adapter that is poorer by `mask`.
 
-    Flags in the environment variable KERNEL_LAB_CHROMIUM_FLAGS are added. LabError says what is known.
+    Flags in the environment variable KERNEL_LAB_CHROMIUM_FLAGS are added. LabError says what is known and what to do.
     """
-    profile = replace(_named(name), headed=headed, hidden=hidden)
+    profile = _named(name, headed)
+    mask = mask or Mask()
     more = tuple(Flag(text, f"from {FLAGS_VARIABLE}") for text in shlex.split(os.environ.get(FLAGS_VARIABLE, "")))
-    return replace(profile, flags=profile.flags + more)
+    return replace(
+        profile,
+        headed=headed,
+        flags=profile.flags + more,
+        hidden=mask.hidden,
+        limits=mask.limits,
+        subgroups=mask.subgroups,
+    )
 
 
-def _named(name: str) -> Profile:
+def of_copy(name: str, copy: Copy, *, spoofed: bool) -> Profile:
+    """lavapipe in a prepared browser: through the stand-in (`spoofed`), or as Chromium finds it."""
+    flags = COMMON_FLAGS + (STAND_IN_FLAGS if spoofed else VULKAN_FLAGS)
+    environment = copy.environment(spoofed=spoofed)
+    return Profile(name, copy.executable(spoofed=spoofed), flags, environment=environment)
+
+
+def _named(name: str, headed: bool) -> Profile:
     if name in ("default", "system"):
-        return Profile("default", _found())
-    if name == "swiftshader":
-        return Profile(name, _found(), COMMON_FLAGS + SOFTWARE_FLAGS)
-    if name == "hardware":
-        return Profile(name, _found(), COMMON_FLAGS + HARDWARE_FLAGS, hardware=True)
+        return Profile("default", _found(headed))
+    if name == "lavapipe":
+        return _on_lavapipe(name, sources.of(_found(headed)), headed)
+    if name in ADAPTERS:
+        return _with_flags(name, _found(headed), name)
+    parts = re.fullmatch(rf"([a-z]+)-(\d+)-({'|'.join(ADAPTERS)})", name)
+    if parts is not None:
+        chromium = sources.find(parts[1], int(parts[2]), headed=headed)
+        if parts[3] == "lavapipe":
+            return _on_lavapipe(name, chromium, headed)
+        return _with_flags(name, chromium.executable, parts[3])
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
         return Profile(path.name, path)
     raise LabError(
-        f"browser {name!r} is unknown: give default, swiftshader, hardware, or the path of a Chromium program."
+        f"browser {name!r} is unknown: give default, {', '.join(ADAPTERS)}, a name like debian-156-lavapipe (see "
+        "`kernel-lab browsers list`), or the path of a Chromium program."
     )
 
 
-def _found() -> Path:
+def _with_flags(name: str, executable: Path, adapter: str) -> Profile:
+    if adapter == "hardware":
+        return Profile(name, executable, COMMON_FLAGS + HARDWARE_FLAGS, hardware=True)
+    return Profile(name, executable, COMMON_FLAGS + SOFTWARE_FLAGS)
+
+
+def _on_lavapipe(name: str, chromium: Chromium, headed: bool) -> Profile:
+    copy = lavapipe.find(chromium)
+    return of_copy(name, copy, spoofed=not copy.takes_lavapipe(headed=headed))
+
+
+def _found(headed: bool) -> Path:
+    """The Chromium that is found first; a full one if it is to show a window."""
     try:
         path = finding.find_chromium()
     except finding.NoChromium as error:
         raise LabError(str(error)) from None
     if path is None:
         raise LabError(finding.missing())
+    if headed and "headless" in path.name:
+        windowed = sources.windowed()
+        if windowed is None:
+            raise LabError(sources.no_window(path))
+        return windowed.executable
     return path

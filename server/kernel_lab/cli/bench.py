@@ -10,7 +10,14 @@ from kernel_lab import runs
 from kernel_lab.benching import harness, kernels
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import console
-from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption, QueryArgument
+from kernel_lab.cli.console import (
+    BrowserOption,
+    JsonOption,
+    LimitOption,
+    MaskOption,
+    QueryArgument,
+    SubgroupsOption,
+)
 from kernel_lab.errors import LabError
 from kernel_lab.queries import parse
 
@@ -27,10 +34,12 @@ def add_to(app: typer.Typer) -> None:
         rounds: Annotated[int, typer.Option("--rounds", help="Timed runs of each kernel.")] = 10,
         browser: BrowserOption = "default",
         mask: MaskOption = None,
+        limit: LimitOption = None,
+        subgroups: SubgroupsOption = None,
         as_json: JsonOption = False,
     ) -> None:
         """Time kernels on bench.json's cases, or the harness. A software adapter's numbers say nothing of a GPU."""
-        with Lab(console.profile(browser, False, mask)) as lab:
+        with Lab(console.profile(browser, False, mask, limit, subgroups)) as lab:
             described = runs.describe(lab.info)
             if not as_json:
                 for text in runs.headline(lab.info):

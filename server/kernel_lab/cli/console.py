@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from kernel_lab.browsing import masks
 from kernel_lab.browsing.profiles import Profile, resolve
 from kernel_lab.errors import LabError
 from kernel_lab.operators import operator
@@ -19,12 +20,24 @@ out = Console(highlight=False, emoji=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 BrowserOption = Annotated[
-    str, typer.Option("--browser", metavar="NAME", help="default, swiftshader, hardware, or the path of a Chromium.")
+    str,
+    typer.Option(
+        "--browser",
+        metavar="NAME",
+        help="default, swiftshader, lavapipe, hardware, a name that `browsers list` shows, or the path of a Chromium.",
+    ),
 ]
 HeadedOption = Annotated[bool, typer.Option("--headed", help="Show the browser's window.")]
 MaskOption = Annotated[
     list[str] | None,
     typer.Option("--mask", metavar="FEATURE", help="Hide a feature or WGSL language feature; may be repeated."),
+]
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=VALUE", help="Lower a limit of the adapter; may be repeated."),
+]
+SubgroupsOption = Annotated[
+    str | None, typer.Option("--subgroups", metavar="LOW-HIGH", help="Claim that range of subgroup sizes, as 4-128.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 QueryArgument = Annotated[
@@ -50,8 +63,15 @@ def operators(packages: list[Path] | None, reference: Path | None = None) -> dic
     return operator.load_packages(packages, reference) if packages else operator.load_all()
 
 
-def profile(browser: str, headed: bool, mask: list[str] | None) -> Profile:
-    return resolve(browser, headed=headed, hidden=tuple(mask or ()))
+def profile(
+    browser: str,
+    headed: bool = False,
+    mask: list[str] | None = None,
+    limit: list[str] | None = None,
+    subgroups: str | None = None,
+) -> Profile:
+    """The browser that the options name, with what they hide of it."""
+    return resolve(browser, headed=headed, mask=masks.parse(mask or (), limit or (), subgroups))
 
 
 def print_json(value: Any) -> None:

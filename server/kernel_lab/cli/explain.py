@@ -9,8 +9,16 @@ from rich.markup import escape
 
 from kernel_lab import line, runs
 from kernel_lab.browsing.lab import Lab
+from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import console
-from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption, PackageOption
+from kernel_lab.cli.console import (
+    BrowserOption,
+    JsonOption,
+    LimitOption,
+    MaskOption,
+    PackageOption,
+    SubgroupsOption,
+)
 from kernel_lab.errors import LabError
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
@@ -35,6 +43,8 @@ def add_to(app: typer.Typer) -> None:
         query: Annotated[str, typer.Argument(metavar="OP:CASE[:VARIANT]")],
         browser: BrowserOption = "default",
         mask: MaskOption = None,
+        limit: LimitOption = None,
+        subgroups: SubgroupsOption = None,
         any_device: AnyDeviceOption = False,
         package: PackageOption = None,
         as_json: JsonOption = False,
@@ -42,7 +52,7 @@ def add_to(app: typer.Typer) -> None:
         """Say which variant runs a case and why not the others; with a variant, follow it down to its WGSL."""
         asked = parse(query)
         op, case = one_case(asked, package)
-        facts, who = _device(browser, mask, any_device)
+        facts, who = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups))
         scope = line.check(op, case)
         if isinstance(scope, Refused):
             _say_refused(case, scope, as_json)
@@ -68,6 +78,8 @@ def add_to(app: typer.Typer) -> None:
         query: Annotated[str, typer.Argument(metavar="OP:CASE:VARIANT")],
         browser: BrowserOption = "default",
         mask: MaskOption = None,
+        limit: LimitOption = None,
+        subgroups: SubgroupsOption = None,
         any_device: AnyDeviceOption = True,
         package: PackageOption = None,
         origins: Annotated[bool, typer.Option("--origins", help="The template line behind each line.")] = False,
@@ -75,7 +87,7 @@ def add_to(app: typer.Typer) -> None:
         """Print the WGSL of a case's variant, pass after pass."""
         asked = parse(query)
         op, case = one_case(asked, package)
-        facts, _ = _device(browser, mask, any_device)
+        facts, _ = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups))
         scope = scopes.scope_of(op, case.request)
         if isinstance(scope, Refused):
             raise LabError(f"{case.query} is refused: {scope.sentence}")
@@ -105,10 +117,10 @@ def one_case(asked: Query, package: list[Path] | None = None) -> tuple[Operator,
     raise LabError(f"{asked} names {len(found)} cases; give one of them: {some}{' …' if len(found) > 8 else ''}")
 
 
-def _device(browser: str, mask: list[str] | None, any_device: bool) -> tuple[DeviceFacts, list[str]]:
-    if any_device:
+def _device(profile: Profile | None) -> tuple[DeviceFacts, list[str]]:
+    if profile is None:
         return ANY_DEVICE, ["device   any: WebGPU's default limits, no optional feature (no browser was asked)"]
-    with Lab(console.profile(browser, False, mask)) as lab:
+    with Lab(profile) as lab:
         return lab.facts, runs.headline(lab.info)
 
 

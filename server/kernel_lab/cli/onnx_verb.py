@@ -10,7 +10,7 @@ from rich.markup import escape
 from kernel_lab import line
 from kernel_lab.cli import console
 from kernel_lab.cli import run as run_verb
-from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption, MaskOption
+from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption, LimitOption, MaskOption, SubgroupsOption
 from kernel_lab.cli.run import AllowOption, DeadlineOption, ReportOption, VariantsOption, VerboseOption
 from kernel_lab.errors import LabError
 from kernel_lab.queries import parse
@@ -40,6 +40,8 @@ def add_to(app: typer.Typer) -> None:
         browser: BrowserOption = "default",
         headed: HeadedOption = False,
         mask: MaskOption = None,
+        limit: LimitOption = None,
+        subgroups: SubgroupsOption = None,
         variants: VariantsOption = "selected",
         report: ReportOption = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
@@ -66,7 +68,7 @@ def add_to(app: typer.Typer) -> None:
         options = line.Options(deadline_ms=int(deadline * 1000), repeat=_repeat(paths, inputs, seed, shape or []))
         raise typer.Exit(
             run_verb.perform(
-                chosen, console.profile(browser, headed, mask), options,
+                chosen, console.profile(browser, headed, mask, limit, subgroups), options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json, command="onnx",
             )
         )  # fmt: skip

@@ -18,10 +18,12 @@ from kernel_lab.cli.console import (
     BrowserOption,
     HeadedOption,
     JsonOption,
+    LimitOption,
     MaskOption,
     PackageOption,
     QueryArgument,
     ReferenceOption,
+    SubgroupsOption,
 )
 from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import Journal, last_failed, new_run_folder
@@ -49,6 +51,8 @@ def add_to(app: typer.Typer) -> None:
         browser: BrowserOption = "default",
         headed: HeadedOption = False,
         mask: MaskOption = None,
+        limit: LimitOption = None,
+        subgroups: SubgroupsOption = None,
         variants: VariantsOption = "selected",
         report: ReportOption = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
@@ -73,7 +77,7 @@ def add_to(app: typer.Typer) -> None:
         options = line.Options(int(deadline * 1000), repeat=("kernel-lab", "run", *packages, *trusted))
         raise typer.Exit(
             perform(
-                chosen, console.profile(browser, headed, mask), options,
+                chosen, console.profile(browser, headed, mask, limit, subgroups), options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
             )
         )  # fmt: skip

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import EncodeError
 
 from kernel_lab.errors import LabError
 from kernel_lab.operators.cases import Tensors
@@ -19,8 +18,8 @@ from kernel_lab.planning import scopes
 from kernel_lab.planning.scopes import Refused
 
 DEFAULT_DOMAIN = "ai.onnx"
-LARGEST_BYTES = 2**31 - 1
-"""What one protobuf message may have."""
+LARGEST_BYTES = 2_000_000_000
+"""Of weights. A model travels to ONNX Runtime as one protobuf message, which holds 2 GiB in all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,10 +100,7 @@ def load(path: Path) -> onnx.ModelProto:
         raise LabError(f"{path}: is no ONNX model ({type(error).__name__}: {error}).") from None
     if not model.graph.node:
         raise LabError(f"{path}: is no ONNX model, or one without nodes.")
-    try:
-        fits = model.ByteSize() <= LARGEST_BYTES
-    except EncodeError:
-        fits = False
-    if not fits:
-        raise LabError(f"{path}: is larger than 2 GB with its external data, which is not supported.")
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    if size > LARGEST_BYTES:
+        raise LabError(f"{path}: has {size:,} bytes of weights; at most {LARGEST_BYTES:,} are supported.")
     return model

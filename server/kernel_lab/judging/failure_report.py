@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from kernel_lab.browsing.browser import BrowserInfo
-from kernel_lab.judging.comparison import Difference
+from kernel_lab.judging.comparison import Difference, difference
 from kernel_lab.judging.verdicts import Finding
-from kernel_lab.operators import dtypes
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.dtypes import Array
 from kernel_lab.operators.operator import Operator
@@ -22,7 +21,8 @@ from kernel_lab.planning.plans import Plan
 from kernel_lab.serving.frames import Message, RunResult
 
 SHOWN = 6
-"""Elements in a row: one good one before the first bad one, the rest behind it."""
+"""Elements in a row: one good one before the first bad one, the rest behind it; fewer where they do not fit."""
+COLUMNS = 80
 MOST_INPUTS = 12
 
 
@@ -69,8 +69,9 @@ def message_lines(message: Message, plan: Plan) -> list[str]:
     origin = wgsl.origin(message.line) if wgsl and message.line else None
     place = f" at {origin} (template), line {message.line}:{message.column} (rendered)" if origin else ""
     lines = [f"{message.kind} in {message.label or plan.label}{place}:", f"  {message.text.strip()}"]
-    if wgsl and message.line:
-        shown = wgsl.text.split("\n")[message.line - 1]
+    rendered = wgsl.text.split("\n") if wgsl else []
+    if 1 <= message.line <= len(rendered):
+        shown = rendered[message.line - 1]
         marks = "^" * max(1, min(message.length, len(shown) - message.column + 1))
         gutter = f"  {message.line:>5} | "
         lines += [f"{gutter}{shown}", " " * (len(gutter) - 2) + "| " + " " * (message.column - 1) + marks]
@@ -86,16 +87,17 @@ def _rows(name: str, found: Difference) -> Iterator[str]:
     places = range(start, min(found.expected.size, start + SHOWN))
     columns = [[_index(found.expected.shape, i), *_pair(found, i)] for i in places]
     widths = [max(len(cell) for cell in column) for column in columns]
+    while len(columns) > 2 and len(f"  {'expected':<8}") + sum(2 + width for width in widths) > COLUMNS:
+        columns.pop()
+        widths.pop()
     for row, label in enumerate(("index", "actual", "expected", "")):
         yield (f"  {label:<8}  " + "  ".join(c[row].rjust(w) for c, w in zip(columns, widths, strict=True))).rstrip()
 
 
 def _pair(found: Difference, flat: int) -> list[str]:
-    actual, expected = (_value(array.reshape(-1)[flat]) for array in (found.actual, found.expected))
-    codes = [int(dtypes.raw_codes(array.reshape(-1)[flat : flat + 1])[0]) for array in (found.actual, found.expected)]
-    if actual == expected and codes[0] != codes[1]:
-        actual, expected = (f"{text} (0x{code:x})" for text, code in zip((actual, expected), codes, strict=True))
-    return [actual, expected, "" if codes[0] == codes[1] else "^" * max(len(actual), len(expected))]
+    actual, expected = (array.reshape(-1)[flat : flat + 1] for array in (found.actual, found.expected))
+    shown = [_value(array[0]) for array in (actual, expected)]
+    return [*shown, "" if difference(actual, expected) is None else "^" * max(map(len, shown))]
 
 
 def _index(shape: tuple[int, ...], flat: int) -> str:
@@ -138,4 +140,4 @@ def _who(e: Evidence) -> list[str]:
 
 def repeat_command(query: str, words: tuple[str, ...] = ("kernel-lab", "run")) -> str:
     """The command line that runs this one case again."""
-    return " ".join([*words, shlex.quote(query)])
+    return shlex.join([*words, query])

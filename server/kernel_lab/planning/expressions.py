@@ -2,9 +2,10 @@
 
 In: text and a mapping of names. Out: plain values. Never a template, never a file.
 
-Three traps are closed here. An unknown name would become None, or be skipped by a short circuit: all names are checked
+Four traps are closed here. An unknown name would become None, or be skipped by a short circuit: all names are checked
 beforehand. Constants are folded while compiling (`10**(10**7)` would take seconds): only listed syntax is admitted, and
-no `**`. An integral float would print as `16.0`: results are made integers again.
+no `**`. Few characters could ask for much memory (`'a' * 10**10`, `'%9999999999d' % 1`): `*` and `%` take numbers only,
+and no methods are called. An integral float would print as `16.0`: results are made integers again.
 """
 
 import math
@@ -29,8 +30,11 @@ _ALLOWED: tuple[type[nodes.Node], ...] = (
 _FILTERS = {"length", "int", "float", "abs", "join", "first", "last", "sort", "default"}
 
 
-_FAULTS = (TemplateError, ArithmeticError, TypeError, ValueError, LookupError)
+_FAULTS = (TemplateError, ArithmeticError, TypeError, ValueError, LookupError, LabError)
 """What evaluating someone's expression may raise (SecurityError and UndefinedError are TemplateErrors)."""
+_TOO_DEEP = (RecursionError, MemoryError, SyntaxError)
+"""What compiling one raises that is nested too deeply, depending on who gives up first: Jinja or Python."""
+_MAX_PRODUCT = 2**1023
 
 
 class Unmet(LabError):
@@ -88,7 +92,21 @@ def normalised(value: Any) -> Any:
     return [normalised(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
+class _Environment(ImmutableSandboxedEnvironment):
+    """Multiplies and divides numbers only, up to what a float can hold."""
+
+    intercepted_binops = frozenset({"*", "%"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if not isinstance(left, int | float) or not isinstance(right, int | float):
+            raise TypeError(f"{operator} takes numbers")
+        value = super().call_binop(context, operator, left, right)
+        if abs(value) > _MAX_PRODUCT:
+            raise OverflowError("a product may not exceed 2^1023")
+        return value
+
+
+_ENVIRONMENT = _Environment(undefined=StrictUndefined)
 
 
 def _module(text: str) -> Template:
@@ -117,9 +135,13 @@ class Expression:
             raise Unmet(f"`{self.text}`: {error.message}.") from None
         except _FAULTS as error:
             raise Unmet(f"`{self.text}`: {error}.") from None
-        if isinstance(value, StrictUndefined):
+        if _has_hole(value):
             raise Unmet(f"`{self.text}` reads something that is not there.")
         return normalised(value)
+
+
+def _has_hole(value: Any) -> bool:
+    return isinstance(value, StrictUndefined) or (isinstance(value, list) and any(map(_has_hole, value)))
 
 
 @lru_cache(maxsize=8192)
@@ -134,6 +156,8 @@ def compiled(text: str) -> Expression:
         template = _module("{% set value = (" + text + ") %}")
     except TemplateError as error:
         raise Unmet(f"`{text}` is no expression: {error.message}.") from None
+    except _TOO_DEEP:
+        raise Unmet(f"`{text[:60]}…` is nested too deeply.") from None
     return Expression(text, names, template)
 
 
@@ -168,6 +192,8 @@ def _check_syntax(tree: nodes.Template, text: str) -> None:
     for node in _walk(tree):
         if not isinstance(node, _ALLOWED):
             raise Unmet(f"`{text}`: {type(node).__name__} is not allowed in an expression.")
+        if isinstance(node, nodes.Call) and not isinstance(node.node, nodes.Name):
+            raise Unmet(f"`{text}`: only functions may be called ({', '.join(sorted(FUNCTIONS))}).")
         if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
             raise Unmet(f"`{text}`: filter {node.name!r} is not allowed (allowed: {', '.join(sorted(_FILTERS))}).")
 
@@ -199,7 +225,7 @@ def sequence(definitions: Definitions) -> Callable[[Mapping[str, Any]], dict[str
             found = template.make_module(dict(scope)).__dict__
         except _FAULTS:
             return _one_by_one(definitions, scope)
-        if any(isinstance(found[name], StrictUndefined) for name, _ in definitions):
+        if any(_has_hole(found[name]) for name, _ in definitions):
             return _one_by_one(definitions, scope)
         return {name: normalised(found[name]) for name, _ in definitions}
 

@@ -5,16 +5,20 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from kernel_lab.errors import LabError
+
 PACKING_FEATURE = "kernel-lab-packing"
 """Ours and no other loader's: variants that pack several elements into a word require it, so that no other loader picks
 them.
 """
 
+MATRIX_FEATURE = "chromium-experimental-subgroup-matrix"
+
 COMPUTE_FEATURES = (
     "shader-f16",
     "subgroups",
     "subgroup-size-control",
-    "chromium-experimental-subgroup-matrix",
+    MATRIX_FEATURE,
     "timestamp-query",
 )
 """The features that kernels may require."""
@@ -39,8 +43,8 @@ WEBGPU_DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceFacts:
-    """An adapter's features, limits and name. `masked`: what a profile hid. `emulate_matrices`: variants that can
-    emulate subgroup matrices must, whatever the adapter has.
+    """An adapter's features, limits and name. `masked`: what a profile hid, lowered or claimed. `emulate_matrices`:
+    variants that can emulate subgroup matrices must, whatever the adapter has.
     """
 
     features: frozenset[str] = frozenset()
@@ -57,7 +61,7 @@ class DeviceFacts:
         info = self.info
         name = info.get("description") or info.get("device") or info.get("architecture") or "unnamed adapter"
         driver = f", {info['driver']}" if info.get("driver") else ""
-        vendor = f"{info['vendor']}: " if info.get("vendor") else ""
+        vendor = f"{info['vendor']}: " if info.get("vendor") and not self.spoofed_ids else ""
         fallback = " [fallback adapter: software, not a GPU]" if self.is_fallback else ""
         return f"{vendor}{name}{driver}{fallback}"
 
@@ -89,13 +93,33 @@ def facts_of(report: Mapping[str, Any]) -> DeviceFacts | None:
     )
 
 
-def masked(facts: DeviceFacts, hidden: tuple[str, ...], limits: Mapping[str, int]) -> DeviceFacts:
-    """A poorer adapter: those features and language features hidden, those limits lowered."""
+def masked(
+    facts: DeviceFacts,
+    hidden: tuple[str, ...],
+    limits: Mapping[str, int],
+    subgroups: tuple[int, int] | None = None,
+) -> DeviceFacts:
+    """A poorer adapter: those features and language features hidden, those limits lowered, that range of subgroup sizes
+    claimed. LabError if no subgroup of the adapter can have a size of that range.
+    """
     lowered = {name: min(value, limits.get(name, value)) for name, value in facts.limits.items()}
+    told = [f"{name} {value:,}" for name, value in limits.items() if value < facts.limits.get(name, 0)]
+    info = dict(facts.info)
+    if subgroups is not None:
+        low, high = info.get("subgroupMinSize", 0), info.get("subgroupMaxSize", 0)
+        if subgroups[0] > high or subgroups[1] < low:
+            raise LabError(
+                f"subgroups {subgroups[0]} to {subgroups[1]} cannot be claimed of this adapter, whose subgroups have "
+                f"{low} to {high} invocations: results would be wrong."
+            )
+        info.update(subgroupMinSize=subgroups[0], subgroupMaxSize=subgroups[1])
+        told.append(f"subgroups {subgroups[0]} to {subgroups[1]} (the adapter's: {low} to {high})")
     return replace(
         facts,
         features=facts.features - set(hidden),
         language_features=facts.language_features - set(hidden),
         limits=MappingProxyType(lowered),
-        masked=tuple(sorted(hidden)),
+        info=MappingProxyType(info),
+        matrix_configs=() if MATRIX_FEATURE in hidden else facts.matrix_configs,
+        masked=(*sorted(hidden), *told),
     )

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_lab.operators.manifest import MatrixConfig, Variant
+from kernel_lab.planning.facts import MATRIX_FEATURE as MATRIX_FEATURE
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.scopes import Names
 
-MATRIX_FEATURE = "chromium-experimental-subgroup-matrix"
 EMULATED_SIZE = 8
 """M, N and K of an emulated matrix where the variant leaves them open."""
 

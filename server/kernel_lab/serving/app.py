@@ -75,8 +75,10 @@ def create_app(hub: Hub) -> ASGIApp:
         try:
             while True:
                 link.deliver(await socket.receive_bytes())
-        except (WebSocketDisconnect, KeyError):  # KeyError: a text message, which no page of ours sends
+        except WebSocketDisconnect:
             pass
+        except KeyError:  # a text message, which no page of ours sends
+            await socket.close(1003, "no message: text instead of bytes")
         except ValueError as error:
             await socket.close(1003, f"no message: {error}"[:120])
         finally:

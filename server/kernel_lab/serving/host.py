@@ -29,6 +29,7 @@ class Host:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind(("127.0.0.1", port))
+            self._socket.listen()  # from here on whoever connects is answered, if only once uvicorn has started
         except OSError as error:
             self._socket.close()
             raise LabError(

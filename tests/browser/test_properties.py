@@ -1,0 +1,55 @@
+"""Any valid request, on every variant that can compute it: outputs equal the reference to the bit, hence each other.
+
+KERNEL_LAB_DRAWS sets the number of draws per operator (default 40). A failure is shrunk to a small call and printed.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from tests.browser.strategies import STRATEGIES, Call
+
+from kernel_lab import line
+from kernel_lab.browsing.lab import Lab
+from kernel_lab.operators import operator
+from kernel_lab.operators.cases import Case
+from kernel_lab.operators.requests import request_of
+from kernel_lab.planning import selection
+from kernel_lab.planning.scopes import Refused
+
+DRAWS = int(os.environ.get("KERNEL_LAB_DRAWS", "40"))
+SEED = int(os.environ.get("KERNEL_LAB_SEED", "20261129"))
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_every_variant_agrees_with_the_reference(name: str, lab: Lab, record_property: pytest.FixtureRequest) -> None:
+    ran: Counter[str] = Counter()
+    op = operator.named(name)
+
+    @seed(SEED)
+    @settings(
+        max_examples=DRAWS,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(call=STRATEGIES[name])
+    def holds(call: Call) -> None:
+        case = Case(name, "drawn", request_of(name, call.inputs, call.attrs), lambda: call.inputs)
+        scope = line.check(op, case)
+        assert not isinstance(scope, Refused), scope.sentence
+        decisions = line.decide(scope, lab.facts)
+        assert selection.selected(decisions) is not None, "no variant takes it: " + "; ".join(map(str, decisions))
+        for decision in decisions:
+            if decision.can_run or decision.stage == "emulated":
+                verdict = line.follow(op, case, lab, decision.variant.id)
+                ran[decision.variant.id] += 1
+                note(verdict.report)
+                assert verdict.passed, verdict.report
+
+    holds()
+    for variant, count in sorted(ran.items()):
+        record_property(f"{name}:{variant}", count)  # type: ignore[operator]
+    print(f"\n{name}: {DRAWS} draws, seed {SEED}: " + ", ".join(f"{variant} {count}" for variant, count in ran.items()))

@@ -1,0 +1,77 @@
+"""A headed Chromium, as `--headed` and `debug` start it, gives the same results; a virtual display stands in for a screen."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kernel_lab import line
+from kernel_lab.browsing.lab import Lab
+from kernel_lab.browsing.profiles import resolve
+from kernel_lab.errors import LabError
+from kernel_lab.operators.cases import Case
+from kernel_lab.operators.operator import Operator
+
+HEADED_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""A headless shell has no window to show."""
+
+
+@pytest.fixture(scope="module")
+def display() -> Iterator[str]:
+    """A virtual display, on a number that the server itself finds free."""
+    program = shutil.which("Xvfb")
+    if program is None:
+        pytest.fail("Xvfb is not installed: `apt-get install xvfb` as root gives this test its display.", pytrace=False)
+    reading, writing = os.pipe()
+    # -displayfd: the number is written there once the display answers
+    command = [program, "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp"]
+    server = subprocess.Popen(command, pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            number = told.readline().strip()
+        assert number, f"Xvfb ended before it had a display (exit {server.wait(10)})"
+        yield f":{number}"
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.fixture(scope="module")
+def full_chromium() -> str:
+    found = next(filter(None, map(shutil.which, HEADED_PROGRAMS)), None)
+    if found is None:
+        names = ", ".join(HEADED_PROGRAMS)
+        pytest.fail(f"none of {names} is on PATH: `apt-get install chromium` as root gives one.", pytrace=False)
+    return found
+
+
+def test_headed_chromium_computes_the_same(
+    display: str,
+    full_chromium: str,
+    monkeypatch: pytest.MonkeyPatch,
+    copy_operator: Operator,
+    copy_case: Callable[[str], Case],
+) -> None:
+    monkeypatch.setenv("DISPLAY", display)
+    with Lab(resolve(full_chromium, headed=True)) as lab:
+        assert lab.info.headed
+        assert "Headless" not in lab.info.user_agent
+        for case in ("seven", "large"):
+            verdict = line.follow(copy_operator, copy_case(case), lab, "copy")
+            assert verdict.passed, verdict.report
+        assert line.follow(copy_operator, copy_case("seven"), lab, "off_by_one").outcome == "failed"
+        assert lab.restarts == 0
+
+
+def test_headed_without_a_display_is_a_sentence(full_chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with Lab(resolve(full_chromium, headed=True)) as lab, pytest.raises(LabError) as raised:
+        _ = lab.info
+    sentence = str(raised.value)
+    assert sentence.startswith(f"{full_chromium} could not be started: ")
+    assert "XServer" in sentence or "DISPLAY" in sentence
+    assert "\n" not in sentence
