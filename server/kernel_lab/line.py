@@ -93,7 +93,8 @@ def follow(
     before_reference = time.perf_counter()
     expected, source = expected_of(operator, case)
     reference_ms = 1e3 * (time.perf_counter() - before_reference)
-    job = frames.job_of(planned, case.inputs, expected, options.deadline_ms, timing=options.timing)
+    timing = options.timing and "timestamp-query" in facts.features
+    job = frames.job_of(planned, case.inputs, expected, options.deadline_ms, timing=timing)
     planned_at = time.perf_counter()
     result = lab.run(job)
     returned_at = time.perf_counter()
@@ -120,7 +121,7 @@ def follow(
         return Verdict(query, "passed", "equal", record=_record(case, chosen.variant.id, "passed", "equal", record))
     evidence = Evidence(
         operator, case, chosen.variant.id, planned, result, found, lab.info_of_last_run, source,
-        repeat_command(query, options.repeat),
+        repeat_command(query, case.repeat or options.repeat),
     )  # fmt: skip
     report = failure_report.report(evidence)
     record["report"] = report

@@ -1,6 +1,7 @@
 """Valid requests of the three operators, drawn by hypothesis: what the property test feeds to every variant.
 
-Shapes stay small, geometry does not: pads larger than kernels, strides beyond inputs, groups, empty batches. Values come from a seed and a flavour: any byte, the ends of the range alone, or all of one end.
+Shapes stay small, geometry does not: pads larger than kernels, strides beyond inputs, groups, empty batches. Values
+come from a seed and a flavour: any byte, the ends of the range alone, or all of one end.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The harness is tested with an operator of its own, tests/operators/lab.test.Copy, whose variants are wrong in one way each."""
+"""The harness is tested with an operator of its own, lab.test.Copy, whose variants are wrong in one way each."""
 
 import asyncio
 import os

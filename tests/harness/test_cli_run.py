@@ -105,7 +105,9 @@ def test_explain_shows_every_variant_with_its_reason(lab_command: Command) -> No
     rows = {row.split()[0].removeprefix("→"): row for row in done.stdout.splitlines()[4:] if row.strip()}
     wants = next(row for row in done.stdout.splitlines() if "wants_f16" in row)
     assert "needs the feature 'shader-f16'" in wants
-    assert any(row.startswith("→ copy ") and row.rstrip().endswith("Accepted.") for row in done.stdout.splitlines()), rows
+    assert any(row.startswith("→ copy ") and row.rstrip().endswith("Accepted.") for row in done.stdout.splitlines()), (
+        rows
+    )
 
 
 def test_explain_follows_a_case_to_its_wgsl(lab_command: Command) -> None:

@@ -1,4 +1,4 @@
-"""The page's side of WebGPU: devices, pipelines and buffers are made when needed, as planned, once; scopes stay balanced."""
+"""The page's side of WebGPU: devices, pipelines and buffers are made as planned, and once; scopes stay balanced."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,9 +10,11 @@ from kernel_lab import line
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.browsing.profiles import Profile
 from kernel_lab.judging.verdicts import Verdict
+from kernel_lab.operators import operator
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import plans
+from kernel_lab.planning.facts import COMPUTE_FEATURES
 from kernel_lab.planning.plans import Plan
 from kernel_lab.serving.frames import Job
 
@@ -185,10 +187,37 @@ def test_buffers_are_used_again(lab: Lab, job: Callable[..., Job], calls: Calls,
 
 
 def test_buffers_differ_from_run_to_run_in_what_they_hold(lab: Lab, job: Callable[..., Job]) -> None:
-    """A pooled buffer still holds the last run's right output: without fresh poison an unwritten word would look right."""
+    """A pooled buffer still holds the last run's output: without fresh poison an unwritten word would look right."""
     assert lab.run(job("copy")).equal == {"y"}
     result = lab.run(job("unwritten"))
     assert result.outputs["y"].tolist() == [11, 22, plans.POISON, 44, 55, 66, 4294967295]
+
+
+def test_kernels_of_a_page_share_one_device(
+    lab: Lab, copy_operator: Operator, in_page: Callable[..., Any], calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever features their variants need: else the output of one could not stay on the GPU as another's input."""
+
+    def only(variant: str) -> Operator:
+        made = Operator(copy_operator.id, copy_operator.folder)
+        manifest = copy_operator.manifest.model_copy(update={"variants": [copy_operator.variant(variant)]})
+        made.__dict__["manifest"] = manifest
+        return made
+
+    monkeypatch.setattr(operator, "load_all", lambda: {"lab.test.Plain": only("copy"), "lab.test.Timed": only("timed")})
+    found = in_page("""async () => {
+      const { getKernel } = await import("/harness/kernels.js");
+      let x = { data: new Uint32Array([3, 1, 4, 1, 5]), shape: [5] };
+      for (const id of ["lab.test.Plain", "lab.test.Timed", "lab.test.Plain", "lab.test.Timed"]) {
+        const kernel = await getKernel(id, { version: 1 });
+        x = (await kernel({ x }, { output: "gpu" })).y;
+      }
+      const kernel = await getKernel("lab.test.Plain", { version: 1 });
+      return Array.from((await kernel({ x })).y.data);
+    }""")
+    assert found == [3, 1, 4, 1, 5]
+    (asked,) = calls("requestDevice")
+    assert asked["features"] == sorted(lab.facts.features.intersection(COMPUTE_FEATURES))
 
 
 def test_a_run_is_one_submit(follow: Follow, calls: Calls) -> None:

@@ -1,4 +1,4 @@
-"""Whatever breaks, and whenever: the case that met it fails, or is tried again; no other case is touched; none passes by mistake."""
+"""Whatever breaks, and whenever: the case that met it fails or is tried again, no other is touched, none passes by mistake."""
 
 import asyncio
 import contextlib

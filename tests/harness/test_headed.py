@@ -1,4 +1,4 @@
-"""A headed Chromium, as `--headed` and `debug` start it, gives the same results; a virtual display stands in for a screen."""
+"""A headed Chromium, as `--headed` and `debug` start it, computes the same; a virtual display is its screen."""
 
 import os
 import shutil

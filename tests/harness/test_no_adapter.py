@@ -1,4 +1,4 @@
-"""Without a usable browser or adapter nothing is green: a sentence says what is missing, and only an option turns that into skips."""
+"""Without a usable browser or adapter nothing is green: a sentence says what is missing; an option allows skips."""
 
 import re
 import shlex

@@ -155,7 +155,7 @@ def test_a_model_gives_real_weights_and_activations(write: Write) -> None:
         {"w": w, "s": scale, "z": zero},
     )
     x = np.float32([[[[0, 1], [2, 3]], [[4, 5], [-0.75, 7]]]])
-    found = cases_of(path, arrays={"x": x}, given="inputs.npz")
+    found = cases_of(path, arrays={"x": x})
     assert [case.query for case in found.values()] == [f"{CONV}:model.conv_1", f"{DEQUANTIZE}:model.y"]
     conv, dequantize = found.values()
     assert conv.request.opset == Opset("ai.onnx", 21)
@@ -191,6 +191,10 @@ def test_names_never_stand_twice(write: Write) -> None:
     made = [node("DequantizeLinear", "w s", f"y{i}", name=name) for i, name in enumerate(("a/b", "a:b", "a_b"))]
     path = write(made, {}, {"w": np.zeros(4, np.int8), "s": np.float32(1)})
     assert list(cases_of(path)) == ["model.a_b", "model.a_b_2", "model.a_b_3"]
+    twice = collecting.collect([path, path]).cases
+    assert len({case.query for case in twice}) == 6
+    assert twice[0].repeat == ("kernel-lab", "onnx", str(path), "--case")
+    assert twice[3].repeat == ("kernel-lab", "onnx", str(path), str(path), "--case")
 
 
 def test_a_one_element_zero_point_takes_its_scales_shape(write: Write) -> None:
@@ -275,6 +279,8 @@ def test_inputs_from_the_command_line(tmp_path: Path) -> None:
     found = feeds.feeding(tmp_path / "in.npz", 4, ["a=1,2", "b/c=3", "scalar="])
     assert found.arrays["x"].tolist() == [0, 1, 2]
     assert (found.shapes, found.seed) == ({"a": (1, 2), "b/c": (3,), "scalar": ()}, 4)
+    shapes = ["--shape", "a=1,2", "--shape", "b/c=3", "--shape", "scalar="]
+    assert found.words == ["--inputs", str(tmp_path / "in.npz"), "--seed", "4", *shapes]
     for text in ("1,2", "a=1,x", "a=-1", "=3"):
         with pytest.raises(LabError, match="must be NAME=sizes"):
             feeds.feeding(None, 0, [text])

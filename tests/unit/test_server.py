@@ -201,7 +201,9 @@ def test_what_is_no_request_is_a_problem(ask: Callable[..., Answer], change: dic
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 200_000], ids=["empty", "cut", "list", "number", "bytes", "deep"]
+    "body",
+    [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 200_000],
+    ids=["empty", "cut", "list", "number", "bytes", "deep"],
 )
 def test_what_is_no_json_object_is_a_problem(ask: Callable[..., Answer], body: bytes) -> None:
     status, _, answer = ask("/plan", "POST", None, body)
@@ -251,9 +253,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("message", MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_message_ends_its_own_session_only(
-    host: Host, ask: Callable[..., Answer], message: bytes
-) -> None:
+def test_a_malformed_message_ends_its_own_session_only(host: Host, ask: Callable[..., Answer], message: bytes) -> None:
     with _session(host) as other, _session(host) as session:
         session.send(message)
         with pytest.raises(ConnectionClosedError) as closed:
@@ -338,9 +338,8 @@ def test_port_in_use_is_a_sentence(host: Host) -> None:
 
 def test_only_this_machine_is_listened_to(host: Host) -> None:
     assert urlsplit(host.address).hostname == "127.0.0.1"
-    with socket.socket() as other:
-        with pytest.raises(OSError, match="refused"):
-            other.connect(("127.0.0.2", _port(host)))
+    with socket.socket() as other, pytest.raises(OSError, match="refused"):
+        other.connect(("127.0.0.2", _port(host)))
 
 
 def test_close_may_be_called_twice_and_ends_the_server() -> None:

@@ -1,7 +1,7 @@
 """Fetches packages of another Debian release through apt, and unpacks them into a folder.
 
-In: package names, suites. Out: files under one folder of ours. apt runs with lists, cache and state of its own there, so
-it resolves dependencies as on an empty machine.
+In: package names, suites. Out: files under one folder of ours. apt runs with lists, cache and state of its own there,
+so it resolves dependencies as on an empty machine.
 Never: installs anything, changes the system's apt lists, or needs root.
 
 The mirror is the one that this machine's own apt uses for Debian; proxies and credentials are the machine's, too.
@@ -27,9 +27,9 @@ _DROPPED = re.compile(r"^(Dir|DPkg|APT::Update|APT::Periodic|APT::Archives|Unatt
 
 
 def fetch(packages: Sequence[str], suites: Sequence[str], folder: Path, report: Report) -> list[Path]:
-    """Downloads the packages with all they depend on; of a package in several suites the last suite's. The files' paths.
+    """Downloads the packages with all they depend on, and gives the files' paths.
 
-    `folder`: for lists and downloads. Raises LabError.
+    `suites`: the last one's version of a package is preferred. `folder`: for lists and downloads. Raises LabError.
     """
     absent = [tool for tool in TOOLS if shutil.which(tool) is None]
     if absent:

@@ -146,7 +146,9 @@ class Browser:
         facts = device_facts.facts_of(report)
         if facts is not None:
             profile = self._profile
-            facts = device_facts.masked(facts, profile.hidden, profile.limits, profile.subgroups)
+            facts = device_facts.masked(
+                facts, profile.hidden, profile.limits, profile.subgroups, profile.emulate_matrices
+            )
         return BrowserInfo(
             version=self._browser.version,
             executable=str(self._profile.executable),

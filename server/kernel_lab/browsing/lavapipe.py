@@ -4,12 +4,12 @@ In: a Chromium and an unpacked Mesa. Out: a `Copy` in the cache folder, of two b
 without tricks, and one with the stand-in of standin/ in SwiftShader's place. Starts no browser; the installed one is
 not touched.
 
-Mesa 26 needs a newer glibc than Debian 12's, so the copied program names another dynamic linker (elf.py) and is started
-with LD_LIBRARY_PATH. Of a browser's folder only programs are copied; all else is a link to the original. A copy fits one
-version of the browser, of Mesa and of the stand-in: after an upgrade `find` says that it must be prepared anew.
+Mesa 26 needs a newer glibc than Debian 12's, so the copied program names another dynamic linker (elf.py) and is
+started with LD_LIBRARY_PATH. Of a browser's folder only programs are copied; all else is a link to the original. A copy
+fits one version of the browser, of Mesa and of the stand-in: after an upgrade `find` says that it must be made anew.
 
-Seen with Chromium 156 and Mesa 25.0.7 and 26.1.6, no GPU, no /dev/udmabuf: with VK_DRIVER_FILES alone Chromium lists
-lavapipe and refuses it, headless (shell and full browser) and headed under Xvfb alike. With the stand-in all three work.
+Seen with Chromium 156, Mesa 25.0.7 and 26.1.6, no GPU and no /dev/udmabuf: with VK_DRIVER_FILES alone Chromium lists
+lavapipe and refuses it, headless (shell and full browser) and headed under Xvfb. With the stand-in all three take it.
 """
 
 import hashlib

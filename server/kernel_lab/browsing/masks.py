@@ -1,6 +1,6 @@
 """What a profile hides of its adapter, as written on a command line: so that every fallback can be run on one machine.
 
-In: the texts of `--mask`, `--limit` and `--subgroups`. Out: a `Mask`. LabError names what is allowed.
+In: the texts of `--mask`, `--limit` and `--subgroups`, and `--emulate-matrices`. Out: a `Mask`. LabError names what is allowed.
 """
 
 import difflib
@@ -29,18 +29,24 @@ SUBGROUP_SIZES = tuple(2**power for power in range(8))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """`hidden`: features and WGSL language features; `limits`: lowered ones; `subgroups`: the range that is claimed."""
+    """`hidden`: features and WGSL language features; `limits`: lowered ones; `subgroups`: the range that is claimed;
+    `emulate_matrices`: the adapter's subgroup matrices are left unused.
+    """
 
     hidden: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
     subgroups: tuple[int, int] | None = None
+    emulate_matrices: bool = False
 
 
-def parse(features: Sequence[str], limits: Sequence[str], subgroups: str | None) -> Mask:
+def parse(
+    features: Sequence[str], limits: Sequence[str], subgroups: str | None, *, emulate_matrices: bool = False
+) -> Mask:
     """The mask that these texts ask for: `shader-f16`, `maxBufferSize=1000000`, `4-128` or `8`."""
     for name in features:
         _refuse_typing_error(name)
-    return Mask(tuple(features), dict(_limit(text) for text in limits), _subgroups(subgroups) if subgroups else None)
+    claimed = _subgroups(subgroups) if subgroups else None
+    return Mask(tuple(features), dict(_limit(text) for text in limits), claimed, emulate_matrices)
 
 
 def _refuse_typing_error(name: str) -> None:

@@ -2,8 +2,8 @@
 
 In: the cache folder. Out: a `Mesa`: where its libraries lie. Nothing is installed system-wide.
 
-Debian 12's own Mesa (22.3) gives no WebGPU adapter, its backports' (25.0) no subgroup matrices; 26 gives both, and needs
-glibc 2.38. So Mesa comes with trixie's libraries, and only a browser that is started with them sees them.
+Debian 12's own Mesa (22.3) gives no WebGPU adapter, its backports' (25.0) no subgroup matrices; 26 gives both, and
+needs glibc 2.38. So Mesa comes with trixie's libraries, and only a browser that is started with them sees them.
 """
 
 import json
@@ -83,9 +83,7 @@ def install(report: Report) -> Mesa:
         raise LabError(f"{PACKAGE} {packages[PACKAGE]} holds no {DRIVER}: this architecture has no lavapipe.")
     _drop_other_drivers(driver.parent)
     libraries = driver.parent.relative_to(partial / "root")
-    write_stamp(
-        partial / "root" / STAMP, {"format": FORMAT, "libraries": str(libraries), "packages": packages}
-    )
+    write_stamp(partial / "root" / STAMP, {"format": FORMAT, "libraries": str(libraries), "packages": packages})
     (partial / "root").rename(root)
     shutil.rmtree(partial, ignore_errors=True)
     return Mesa(root, root / libraries, packages[PACKAGE])

@@ -71,7 +71,7 @@ class Profile:
 
     `environment`: added to this process's own, for the browser alone. `hardware`: a fallback adapter is an error.
     `hidden`: features and WGSL language features that are neither planned with nor requested; `limits`: lowered ones;
-    `subgroups`: the range of sizes that is claimed.
+    `subgroups`: the range of sizes that is claimed; `emulate_matrices`: plain WGSL stands in for subgroup matrices.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Profile:
     hidden: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
     subgroups: tuple[int, int] | None = None
+    emulate_matrices: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -105,29 +106,36 @@ def resolve(name: str = "default", *, headed: bool = False, mask: Mask | None = 
         hidden=mask.hidden,
         limits=mask.limits,
         subgroups=mask.subgroups,
+        emulate_matrices=mask.emulate_matrices,
     )
 
 
-def of_copy(name: str, copy: Copy, *, spoofed: bool) -> Profile:
+def on_adapter(name: str, chromium: Chromium, adapter: str, *, headed: bool = False) -> Profile:
+    """The profile of a Chromium on one of ADAPTERS. LabError if lavapipe is not prepared for it."""
+    if adapter == "lavapipe":
+        copy = lavapipe.find(chromium)
+        return of_copy(name, copy, spoofed=not copy.takes_lavapipe(headed=headed), headed=headed)
+    return _with_flags(name, chromium.executable, adapter)
+
+
+def of_copy(name: str, copy: Copy, *, spoofed: bool, headed: bool = False) -> Profile:
     """lavapipe in a prepared browser: through the stand-in (`spoofed`), or as Chromium finds it."""
     flags = COMMON_FLAGS + (STAND_IN_FLAGS if spoofed else VULKAN_FLAGS)
     environment = copy.environment(spoofed=spoofed)
-    return Profile(name, copy.executable(spoofed=spoofed), flags, environment=environment)
+    return Profile(name, copy.executable(spoofed=spoofed), flags, headed, environment=environment)
 
 
 def _named(name: str, headed: bool) -> Profile:
     if name in ("default", "system"):
         return Profile("default", _found(headed))
     if name == "lavapipe":
-        return _on_lavapipe(name, sources.of(_found(headed)), headed)
+        return on_adapter(name, sources.of(_found(headed)), name, headed=headed)
     if name in ADAPTERS:
         return _with_flags(name, _found(headed), name)
     parts = re.fullmatch(rf"([a-z]+)-(\d+)-({'|'.join(ADAPTERS)})", name)
     if parts is not None:
         chromium = sources.find(parts[1], int(parts[2]), headed=headed)
-        if parts[3] == "lavapipe":
-            return _on_lavapipe(name, chromium, headed)
-        return _with_flags(name, chromium.executable, parts[3])
+        return on_adapter(name, chromium, parts[3], headed=headed)
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
         return Profile(path.name, path)
@@ -141,11 +149,6 @@ def _with_flags(name: str, executable: Path, adapter: str) -> Profile:
     if adapter == "hardware":
         return Profile(name, executable, COMMON_FLAGS + HARDWARE_FLAGS, hardware=True)
     return Profile(name, executable, COMMON_FLAGS + SOFTWARE_FLAGS)
-
-
-def _on_lavapipe(name: str, chromium: Chromium, headed: bool) -> Profile:
-    copy = lavapipe.find(chromium)
-    return of_copy(name, copy, spoofed=not copy.takes_lavapipe(headed=headed))
 
 
 def _found(headed: bool) -> Path:

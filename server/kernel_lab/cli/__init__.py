@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from kernel_lab.cli import bench, explain, listing, onnx_verb, run, service
+from kernel_lab.cli import bench, browsers, explain, listing, mutate, onnx_verb, run, service
 from kernel_lab.errors import LabError
 
 app = typer.Typer(
@@ -20,6 +20,8 @@ explain.add_to(app)
 run.add_to(app)
 onnx_verb.add_to(app)
 bench.add_to(app)
+mutate.add_to(app)
+browsers.add_to(app)
 service.add_to(app)
 
 

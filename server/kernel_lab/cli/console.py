@@ -39,6 +39,9 @@ LimitOption = Annotated[
 SubgroupsOption = Annotated[
     str | None, typer.Option("--subgroups", metavar="LOW-HIGH", help="Claim that range of subgroup sizes, as 4-128.")
 ]
+EmulateOption = Annotated[
+    bool, typer.Option("--emulate-matrices", help="Plain WGSL stands in for subgroup matrices, whatever the adapter has.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 QueryArgument = Annotated[
     list[str] | None,
@@ -69,9 +72,11 @@ def profile(
     mask: list[str] | None = None,
     limit: list[str] | None = None,
     subgroups: str | None = None,
+    emulate_matrices: bool = False,
 ) -> Profile:
     """The browser that the options name, with what they hide of it."""
-    return resolve(browser, headed=headed, mask=masks.parse(mask or (), limit or (), subgroups))
+    hidden = masks.parse(mask or (), limit or (), subgroups, emulate_matrices=emulate_matrices)
+    return resolve(browser, headed=headed, mask=hidden)
 
 
 def print_json(value: Any) -> None:

@@ -13,6 +13,7 @@ from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import console
 from kernel_lab.cli.console import (
     BrowserOption,
+    EmulateOption,
     JsonOption,
     LimitOption,
     MaskOption,
@@ -45,6 +46,7 @@ def add_to(app: typer.Typer) -> None:
         mask: MaskOption = None,
         limit: LimitOption = None,
         subgroups: SubgroupsOption = None,
+        emulate_matrices: EmulateOption = False,
         any_device: AnyDeviceOption = False,
         package: PackageOption = None,
         as_json: JsonOption = False,
@@ -52,7 +54,7 @@ def add_to(app: typer.Typer) -> None:
         """Say which variant runs a case and why not the others; with a variant, follow it down to its WGSL."""
         asked = parse(query)
         op, case = one_case(asked, package)
-        facts, who = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups))
+        facts, who = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices))
         scope = line.check(op, case)
         if isinstance(scope, Refused):
             _say_refused(case, scope, as_json)
@@ -80,6 +82,7 @@ def add_to(app: typer.Typer) -> None:
         mask: MaskOption = None,
         limit: LimitOption = None,
         subgroups: SubgroupsOption = None,
+        emulate_matrices: EmulateOption = False,
         any_device: AnyDeviceOption = True,
         package: PackageOption = None,
         origins: Annotated[bool, typer.Option("--origins", help="The template line behind each line.")] = False,
@@ -87,7 +90,7 @@ def add_to(app: typer.Typer) -> None:
         """Print the WGSL of a case's variant, pass after pass."""
         asked = parse(query)
         op, case = one_case(asked, package)
-        facts, _ = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups))
+        facts, _ = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices))
         scope = scopes.scope_of(op, case.request)
         if isinstance(scope, Refused):
             raise LabError(f"{case.query} is refused: {scope.sentence}")

@@ -1,6 +1,5 @@
 """`kernel-lab onnx`: a model's quantised nodes, or ONNX backend-test folders, as cases."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -65,18 +64,10 @@ def add_to(app: typer.Typer) -> None:
             raise LabError(
                 f"no case fits {', '.join(map(str, queries))}; of {len(imported.cases)} the first are {known}."
             )
-        options = line.Options(deadline_ms=int(deadline * 1000), repeat=_repeat(paths, inputs, seed, shape or []))
+        options = line.Options(deadline_ms=int(deadline * 1000))
         raise typer.Exit(
             run_verb.perform(
                 chosen, console.profile(browser, headed, mask, limit, subgroups), options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json, command="onnx",
             )
         )  # fmt: skip
-
-
-def _repeat(paths: Sequence[Path], inputs: Path | None, seed: int, shapes: Sequence[str]) -> tuple[str, ...]:
-    """The command that runs these files again, up to the query."""
-    fed = ["--inputs", str(inputs)] if inputs else []
-    fed += ["--seed", str(seed)] if seed else []
-    fed += [word for shape in shapes for word in ("--shape", shape)]
-    return ("kernel-lab", "onnx", *map(str, paths), *fed, "--case")

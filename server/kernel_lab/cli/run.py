@@ -16,6 +16,7 @@ from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import console
 from kernel_lab.cli.console import (
     BrowserOption,
+    EmulateOption,
     HeadedOption,
     JsonOption,
     LimitOption,
@@ -53,6 +54,7 @@ def add_to(app: typer.Typer) -> None:
         mask: MaskOption = None,
         limit: LimitOption = None,
         subgroups: SubgroupsOption = None,
+        emulate_matrices: EmulateOption = False,
         variants: VariantsOption = "selected",
         report: ReportOption = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
@@ -77,7 +79,7 @@ def add_to(app: typer.Typer) -> None:
         options = line.Options(int(deadline * 1000), repeat=("kernel-lab", "run", *packages, *trusted))
         raise typer.Exit(
             perform(
-                chosen, console.profile(browser, headed, mask, limit, subgroups), options,
+                chosen, console.profile(browser, headed, mask, limit, subgroups, emulate_matrices), options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
             )
         )  # fmt: skip

@@ -56,6 +56,7 @@ def _case(folder: Path, data_set: Path, index: int, model: onnx.ModelProto, node
         refused="" if reject.exists() else None,  # any sentence will do
         why=reject.read_text("utf-8").strip() if reject.exists() else "",
         origin=str(folder),
+        repeat=("kernel-lab", "onnx", str(folder), "--case"),
     )
 
 

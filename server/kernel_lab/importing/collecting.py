@@ -52,7 +52,8 @@ def collect(paths: Sequence[Path], feeding: Feeding | None = None) -> Imported:
         notes.insert(0, f"backend-test folders: {folders}{other}")
     if not cases:
         raise LabError(f"none of the {folders} folders is a test of {', '.join(operators)}.")
-    return Imported(tuple(_with_unique_names(cases)), tuple(notes))
+    everything = ("kernel-lab", "onnx", *map(str, paths), *(feeding.words if feeding else ()), "--case")
+    return Imported(tuple(_with_unique_names(cases, everything)), tuple(notes))
 
 
 def pairs(cases: Iterable[Case], queries: Sequence[Query], *, every_variant: bool) -> Iterator[Pair]:
@@ -73,8 +74,9 @@ def _counts(cases: Iterable[Case]) -> str:
     return ", ".join(f"{count} {name}" for name, count in Counter(case.operator for case in cases).items())
 
 
-def _with_unique_names(cases: Iterable[Case]) -> Iterable[Case]:
-    """A name that came before gets a number: two files of one name, or nodes that differ in a character left out."""
+def _with_unique_names(cases: Iterable[Case], everything: tuple[str, ...]) -> Iterable[Case]:
+    """A name that came before gets a number: two files of one name, or nodes that differ in a character left out.
+    Such a case is repeated by the command that gave it this name."""
     seen: set[str] = set()
     for case in cases:
         name, number = case.name, 1
@@ -82,4 +84,4 @@ def _with_unique_names(cases: Iterable[Case]) -> Iterable[Case]:
             number += 1
             name = f"{case.name}_{number}"
         seen.add(f"{case.operator}:{name}")
-        yield case if name == case.name else dataclasses.replace(case, name=name)
+        yield case if name == case.name else dataclasses.replace(case, name=name, repeat=everything)

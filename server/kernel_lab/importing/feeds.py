@@ -25,7 +25,15 @@ class Feeding:
     arrays: Mapping[str, Array] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int = 0
-    given: str = ""
+    given: Path | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The same on the command line."""
+        shapes = [f"{name}={','.join(map(str, shape))}" for name, shape in self.shapes.items()]
+        words = ["--inputs", str(self.given)] if self.given else []
+        words += ["--seed", str(self.seed)] if self.seed else []
+        return words + [word for shape in shapes for word in ("--shape", shape)]
 
 
 def feeding(npz: Path | None, seed: int, shapes: Sequence[str]) -> Feeding:
@@ -37,7 +45,7 @@ def feeding(npz: Path | None, seed: int, shapes: Sequence[str]) -> Feeding:
                 arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, AttributeError) as error:
             raise LabError(f"--inputs {npz}: cannot be read as .npz: {error}.") from None
-    return Feeding(arrays, dict(_shape(text) for text in shapes), seed, npz.name if npz else "")
+    return Feeding(arrays, dict(_shape(text) for text in shapes), seed, npz)
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -68,7 +76,7 @@ def feeds(graph: onnx.GraphProto, feeding: Feeding) -> tuple[dict[str, Array], l
     made, said = {}, []
     for index, info in enumerate(inputs):
         if info.name in feeding.arrays:
-            array, source = feeding.arrays[info.name], f"from {feeding.given}"
+            array, source = feeding.arrays[info.name], f"from {feeding.given.name if feeding.given else 'the caller'}"
         else:
             array, source = _random(info, feeding, index)
         _check(info, array)

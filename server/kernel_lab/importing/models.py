@@ -55,7 +55,8 @@ def cases(path: Path, feeding: Feeding, operators: Mapping[str, Operator]) -> tu
         raise LabError(f"{path}: none of its {len(taken)} nodes can be fed. {' '.join(values.notes)}")
     if len(reached) < len(taken):
         values.notes.append(f"{len(taken) - len(reached)} of {len(taken)} nodes lack inputs and are left out")
-    found = [_case(path, node, values) for node in reached]
+    repeat = ("kernel-lab", "onnx", str(path), *feeding.words, "--case")
+    found = [_case(path, node, values, repeat) for node in reached]
     return found, [*said, *dict.fromkeys(values.notes), *notes]
 
 
@@ -129,7 +130,7 @@ def _inputs(node: Node, arrays: Mapping[str, Array]) -> Tensors:
     return MappingProxyType({role: arrays[name] for role, name in node.inputs.items()})
 
 
-def _case(path: Path, node: Node, values: Values) -> Case:
+def _case(path: Path, node: Node, values: Values, repeat: tuple[str, ...]) -> Case:
     inputs, request = _inputs_and_request(node, values)
     outputs = {role: values.arrays[name] for role, name in node.outputs.items()}
     from_runtime = None if values.refused & set(node.outputs.values()) else outputs
@@ -140,6 +141,7 @@ def _case(path: Path, node: Node, values: Values) -> Case:
         make_inputs=lambda: inputs,
         make_expected=partial(expectation.expected, inputs, node.attrs, from_runtime, node.operator.reference),
         origin=f"node {node.label} of {path.name}",
+        repeat=repeat,
     )
 
 

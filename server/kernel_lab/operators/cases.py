@@ -80,7 +80,8 @@ class Case:
     """One case. `refused`: a piece of the sentence that must refuse it; then nothing is expected to run.
 
     `make_inputs` gives the tensors, `make_expected` the right outputs and who says so; `expected` None means that the
-    operator's reference decides. `origin` says where the case comes from.
+    operator's reference decides. `origin` says where the case comes from, `repeat` the command that runs it again, up
+    to its query (empty: that of built-in cases).
     """
 
     operator: str
@@ -91,6 +92,7 @@ class Case:
     refused: str | None = None
     why: str = ""
     origin: str = ""
+    repeat: tuple[str, ...] = ()
 
     @property
     def query(self) -> str:

@@ -6,9 +6,10 @@ The format is the Hub's webgpu-kernels manifest (arrays of inputs, `derive`, `bi
 adds stands under `x-lab`.
 """
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_lab.errors import LabError
 from kernel_lab.operators.dtypes import Packing
@@ -26,6 +27,21 @@ Conditions = Annotated[list[Expr], BeforeValidator(_as_list)]
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys_only(cls, data: object) -> object:
+        """pydantic's own message does not say which keys are allowed."""
+        known = _keys(cls)
+        for key in data if isinstance(data, dict) else ():
+            if key not in known:
+                raise ValueError(f"unknown key {key!r} (allowed: {', '.join(known)})")
+        return data
+
+
+@cache
+def _keys(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 class Input(_Model):
@@ -130,9 +146,12 @@ class MatrixConfig(_Model):
 
 
 class RequiresLab(_Model):
+    """`subgroupSizes`: every subgroup has the same of these sizes; `fixedSubgroupSize`: every one has the same."""
+
     wgslLanguageFeatures: list[str] = []
     limits: dict[str, Expr] = {}
     subgroupSizes: list[int] = []
+    fixedSubgroupSize: bool = False
 
 
 class Requires(_Model):
@@ -239,10 +258,24 @@ def parse(data: dict[str, Any], where: str) -> Manifest:
     try:
         return Manifest.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        found = f" (found: {first['input']!r:.80})" if first["type"] != "missing" else ""
-        more = f"; {error.error_count() - 1} more" if error.error_count() > 1 else ""
-        raise LabError(f"{where}: {_place(data, first['loc'])}: {first['msg']}{found}{more}.") from None
+        raise LabError(f"{where}: {first_fault(error, data)}") from None
+
+
+_UNION = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false"}
+
+
+def first_fault(error: ValidationError, data: object) -> str:
+    """The first of pydantic's errors: its place in the data, what is allowed there, and what was found."""
+    first, *others = error.errors(include_url=False)
+    loc, message = first["loc"], first["msg"].removeprefix("Value error, ")
+    tried = [loc[-1], *(other["loc"][-1] for other in others if other["loc"][:-1] == loc[:-1])] if loc else []
+    if len(tried) > 1 and set(tried) <= _UNION.keys():  # a union's error names each type it tried
+        loc, message = loc[:-1], "must be " + " or ".join(dict.fromkeys(_UNION[str(name)] for name in tried))
+        others = [other for other in others if other["loc"][:-1] != loc]
+    told = first["type"] == "missing" or "unknown key" in message
+    found = "" if told else f" (found: {first['input']!r:.80})"
+    more = f"; {len(others)} more" if others else ""
+    return f"{_place(data, loc)}: {message}{found}{more}."
 
 
 def _place(data: object, loc: tuple[int | str, ...]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel_lab import resources
 from kernel_lab.errors import LabError
-from kernel_lab.operators import cases, families, manifest, references
+from kernel_lab.operators import cases, consistency, families, manifest, references
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.manifest import Manifest, Variant
 from kernel_lab.operators.references import Reference
@@ -38,10 +38,8 @@ class Operator:
         parsed = manifest.parse(expanded, where)
         if parsed.id != self.id:
             raise LabError(f"{where}: names {parsed.id}, but its folder is called {self.id}.")
-        ids = [variant.id for variant in parsed.variants]
-        twice = sorted({name for name in ids if ids.count(name) > 1})
-        if twice:
-            raise LabError(f"{where}: these variant ids stand twice: {', '.join(twice)}.")
+        for fault in consistency.faults(parsed):
+            raise LabError(f"{where}: {fault}")
         return parsed
 
     @cached_property

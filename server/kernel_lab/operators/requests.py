@@ -2,7 +2,6 @@
 Case.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -41,9 +40,9 @@ class Request:
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        parts = (dict(self.dtypes), dict(self.shapes), dict(self.attrs))
-        text = json.dumps([self.operator, *parts, str(self.opset)], sort_keys=True, default=str)
-        object.__setattr__(self, "key", text)
+        # repr tells [1] from (1,), True from 1 and "1" from 1, whatever someone passes as an attribute
+        parts = [sorted(part.items()) for part in (self.dtypes, self.shapes, self.attrs)]
+        object.__setattr__(self, "key", repr([self.operator, *parts, self.opset]))
 
 
 def request_of(

@@ -3,9 +3,10 @@
 In: text and a mapping of names. Out: plain values. Never a template, never a file.
 
 Four traps are closed here. An unknown name would become None, or be skipped by a short circuit: all names are checked
-beforehand. Constants are folded while compiling (`10**(10**7)` would take seconds): only listed syntax is admitted, and
-no `**`. Few characters could ask for much memory (`'a' * 10**10`, `'%9999999999d' % 1`): `*` and `%` take numbers only,
-and no methods are called. An integral float would print as `16.0`: results are made integers again.
+beforehand. Compiling folds constants and takes the cube of an expression's length (`10**(10**7)`, or a sum of 300
+terms, would take seconds): the optimizer is off, only listed syntax is admitted, and no `**`. Few characters could ask
+for much memory (`'a' * 10**10`, `'%9999999999d' % 1`): `*` and `%` take numbers only, and no methods are called. An
+integral float would print as `16.0`: results are made integers again.
 """
 
 import math
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError, meta, nodes
+from jinja2 import StrictUndefined, Template, TemplateError, nodes
 from jinja2.exceptions import UndefinedError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -106,7 +107,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return value
 
 
-_ENVIRONMENT = _Environment(undefined=StrictUndefined)
+_ENVIRONMENT = _Environment(undefined=StrictUndefined, optimized=False)
 
 
 def _module(text: str) -> Template:
@@ -152,7 +153,7 @@ def compiled(text: str) -> Expression:
     try:
         tree = _ENVIRONMENT.parse("{{ (" + text + ") }}")
         _check_syntax(tree, text)
-        names = frozenset(meta.find_undeclared_variables(tree)) - FUNCTIONS.keys()
+        names = frozenset(node.name for node in tree.find_all(nodes.Name)) - FUNCTIONS.keys()
         template = _module("{% set value = (" + text + ") %}")
     except TemplateError as error:
         raise Unmet(f"`{text}` is no expression: {error.message}.") from None
@@ -178,9 +179,9 @@ def _sentence(text: str) -> Template:
 
 
 def sentence(text: str, scope: Mapping[str, Any]) -> str:
-    """A sentence with `{{ }}` holes, filled from the scope. A hole that cannot be filled shows as `?`."""
+    """A sentence with `{{ }}` holes, filled from the scope, on one line. Holes that cannot be filled show as `?`."""
     try:
-        return str(_sentence(text).render(**scope))
+        return " ".join(str(_sentence(text).render(**scope)).split())
     except _FAULTS:
         return text.replace("{{", "?").replace("}}", "")
 
@@ -192,6 +193,8 @@ def _check_syntax(tree: nodes.Template, text: str) -> None:
     for node in _walk(tree):
         if not isinstance(node, _ALLOWED):
             raise Unmet(f"`{text}`: {type(node).__name__} is not allowed in an expression.")
+        if isinstance(node, nodes.CondExpr) and node.expr2 is None:
+            raise Unmet(f"`{text}`: an `if` needs its `else`.")
         if isinstance(node, nodes.Call) and not isinstance(node.node, nodes.Name):
             raise Unmet(f"`{text}`: only functions may be called ({', '.join(sorted(FUNCTIONS))}).")
         if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
@@ -213,14 +216,16 @@ def sequence(definitions: Definitions) -> Callable[[Mapping[str, Any]], dict[str
     """Ordered definitions, each of which may read the earlier ones, as one compiled module: a call costs one Jinja call
     instead of one per name.
     """
-    for name, expression in definitions:
-        if isinstance(expression, str):
-            compiled(expression)
+    outside: set[str] = set()
+    for index, (name, expression) in enumerate(definitions):
+        outside |= names_in(expression) - {earlier for earlier, _ in definitions[:index]}
         if not name.isidentifier() or name.startswith("_"):
             raise Unmet(f"{name!r} cannot be the name of a derived value.")
     template = _module("".join(f"{{% set {name} = ({_literal(e)}) %}}" for name, e in definitions))
 
     def run(scope: Mapping[str, Any]) -> dict[str, Any]:
+        if not outside <= scope.keys():
+            return _one_by_one(definitions, scope)
         try:
             found = template.make_module(dict(scope)).__dict__
         except _FAULTS:

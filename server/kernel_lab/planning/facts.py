@@ -70,12 +70,16 @@ class DeviceFacts:
         return bool(self.info.get("isFallbackAdapter"))
 
     @property
+    def is_llvmpipe(self) -> bool:
+        """Whether it is Mesa's lavapipe, by its description and driver."""
+        return "llvmpipe" in f"{self.info.get('description', '')} {self.info.get('driver', '')}".lower()
+
+    @property
     def spoofed_ids(self) -> bool:
         """Whether the adapter reports another one's identity: its description and driver say llvmpipe, its vendor does
         not.
         """
-        text = f"{self.info.get('description', '')} {self.info.get('driver', '')}".lower()
-        return "llvmpipe" in text and self.info.get("vendor", "") not in ("mesa", "llvmpipe", "")
+        return self.is_llvmpipe and self.info.get("vendor", "") not in ("mesa", "llvmpipe", "")
 
 
 def facts_of(report: Mapping[str, Any]) -> DeviceFacts | None:
@@ -98,9 +102,10 @@ def masked(
     hidden: tuple[str, ...],
     limits: Mapping[str, int],
     subgroups: tuple[int, int] | None = None,
+    emulate_matrices: bool = False,
 ) -> DeviceFacts:
     """A poorer adapter: those features and language features hidden, those limits lowered, that range of subgroup sizes
-    claimed. LabError if no subgroup of the adapter can have a size of that range.
+    claimed, its subgroup matrices left unused if they are to be emulated. LabError if no subgroup of the adapter can have a size of that range.
     """
     lowered = {name: min(value, limits.get(name, value)) for name, value in facts.limits.items()}
     told = [f"{name} {value:,}" for name, value in limits.items() if value < facts.limits.get(name, 0)]
@@ -114,6 +119,8 @@ def masked(
             )
         info.update(subgroupMinSize=subgroups[0], subgroupMaxSize=subgroups[1])
         told.append(f"subgroups {subgroups[0]} to {subgroups[1]} (the adapter's: {low} to {high})")
+    if emulate_matrices:
+        told.append("subgroup matrices, which plain WGSL stands in for")
     return replace(
         facts,
         features=facts.features - set(hidden),
@@ -122,4 +129,5 @@ def masked(
         info=MappingProxyType(info),
         matrix_configs=() if MATRIX_FEATURE in hidden else facts.matrix_configs,
         masked=(*sorted(hidden), *told),
+        emulate_matrices=emulate_matrices,
     )

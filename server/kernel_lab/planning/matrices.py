@@ -11,6 +11,8 @@ from kernel_lab.planning.facts import MATRIX_FEATURE as MATRIX_FEATURE
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.scopes import Names
 
+MATRIX_FEATURES = frozenset({MATRIX_FEATURE, "subgroups", "shader-f16"})
+"""What a variant that can emulate its matrices needs for the real ones alone: its emulation is plain WGSL."""
 EMULATED_SIZE = 8
 """M, N and K of an emulated matrix where the variant leaves them open."""
 
@@ -51,6 +53,12 @@ def must_emulate(variant: Variant, facts: DeviceFacts) -> bool:
         return False
     lacking = MATRIX_FEATURE not in facts.features or fitting(variant, facts) is None
     return facts.emulate_matrices or (lacking and emulation == "automatic")
+
+
+def features(variant: Variant, facts: DeviceFacts) -> tuple[str, ...]:
+    """The features that the variant needs here."""
+    needed = variant.requires.features
+    return tuple(f for f in needed if f not in MATRIX_FEATURES) if must_emulate(variant, facts) else tuple(needed)
 
 
 def names(variant: Variant, facts: DeviceFacts) -> Names | None:

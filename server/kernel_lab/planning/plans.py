@@ -130,7 +130,7 @@ def plan_of(scope: Scope, variant: Variant, facts: DeviceFacts) -> Plan:
             passes.append(planned)
             buffers.extend(uniform for uniform in uniforms if uniform.name not in {b.name for b in buffers})
     emulated = matrices.must_emulate(variant, facts)
-    features = {f for f in variant.requires.features if not (emulated and f == matrices.MATRIX_FEATURE)}
+    features = set(matrices.features(variant, facts))
     limits = {name: facts.limits[name] for name in REQUESTED_LIMITS if name in facts.limits}
     return Plan(label, tuple(sorted(features)), limits, tuple(buffers), tuple(passes), outputs, emulated)
 

@@ -5,7 +5,6 @@ In: an operator and a request. Out: `Scope | Refused`. Pure; memoised per operat
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from kernel_lab.operators import dtypes
@@ -85,13 +84,13 @@ class Scope:
         return None
 
 
-_scopes: dict[tuple[int, str], Scope | Refused] = {}
+_scopes: dict[tuple[Operator, str], Scope | Refused] = {}
 _MEMO_LIMIT = 20_000
 
 
 def scope_of(operator: Operator, request: Request) -> Scope | Refused:
     """Checks the request in order (names and dtypes, structure, geometry) and derives what expressions may read."""
-    key = (id(operator), request.key)
+    key = (operator, request.key)
     if key not in _scopes:
         if len(_scopes) >= _MEMO_LIMIT:
             _scopes.clear()
@@ -158,21 +157,3 @@ def _refusal(checks: list[Check], values: Mapping[str, Any]) -> str | None:
     conditions = tuple(str(check.require) for check in checks)
     index = expressions.first_false(conditions)(values)
     return None if index < 0 else expressions.sentence(checks[index].sentence, values)
-
-
-@lru_cache(maxsize=1)
-def known_names() -> tuple[str, ...]:
-    """Names every expression may read, whatever the operator."""
-    return (
-        "attrs",
-        "shapes",
-        "ranks",
-        "tensorDtypes",
-        "dtypes",
-        "present",
-        "opset",
-        "tunables",
-        "op",
-        "constants",
-        "device",
-    )

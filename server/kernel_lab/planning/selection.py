@@ -122,7 +122,7 @@ def _by_device(decision: Decision, scope: Scope, facts: DeviceFacts) -> Decision
 def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[tuple[Stage, str]]:
     needs = variant.requires
     emulated = matrices.must_emulate(variant, facts)
-    features = [feature for feature in needs.features if not (emulated and feature == matrices.MATRIX_FEATURE)]
+    features = [*matrices.features(variant, facts)]
     if "packed" in variant.lab.packing.values():
         features.append(PACKING_FEATURE)
     for feature in features:
@@ -144,6 +144,8 @@ def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[t
             "requires",
             f"needs a subgroup size of exactly {' or '.join(map(str, sizes))}; this adapter's is {low} to {high}.",
         )
+    if needs.lab.fixedSubgroupSize and not emulated and low != high:
+        yield "requires", f"needs subgroups of one size; this adapter's have {low} to {high} invocations."
     for name, expression in needs.lab.limits.items():
         needed, has = _value(expression, variant, scope, facts), facts.limits.get(name, 0)
         if needed > has:

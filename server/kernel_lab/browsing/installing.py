@@ -1,0 +1,108 @@
+"""Installs lavapipe for every Chromium on this machine, and tries it.
+
+In: the cache folder. Out: what was installed, each part started and seen to give the adapter. Restart-safe: stamps are
+written last; what is complete is left as it is.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_lab.browsing import finding, lavapipe, mesa, profiles, sources
+from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.finding import Report
+from kernel_lab.browsing.lab import Lab
+from kernel_lab.browsing.lavapipe import Copy
+from kernel_lab.browsing.mesa import Mesa
+from kernel_lab.browsing.profiles import Profile
+from kernel_lab.browsing.sources import Chromium
+from kernel_lab.errors import LabError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Installed:
+    """lavapipe for one Chromium, seen to work. `profile`: its name; `info`: who answered when it was started."""
+
+    chromium: Chromium
+    profile: str
+    info: BrowserInfo
+
+
+def install_lavapipe(report: Report) -> list[Installed]:
+    """Unpacks Mesa, prepares a copy of each Chromium and starts it. LabError says what is missing or does not work."""
+    chromiums = sources.installed()
+    if not chromiums:
+        raise LabError(finding.missing())
+    with _exclusive(mesa.folder(), report):
+        unpacked = mesa.install(report)
+        return [_for_chromium(chromium, unpacked, report) for chromium in chromiums]
+
+
+def examine(profile: Profile) -> BrowserInfo:
+    """Starts the browser and says who it is. LabError if it does not start."""
+    with Lab(profile) as lab:
+        return lab.info
+
+
+def _for_chromium(chromium: Chromium, unpacked: Mesa, report: Report) -> Installed:
+    ways = _ways(chromium)
+    try:
+        lavapipe.find(chromium)
+        report(f"{chromium.program} is prepared already")
+    except LabError:
+        copy = lavapipe.prepare(chromium, unpacked, report)
+        genuine = {lavapipe.kind_of_start(headed): _attempt(copy, headed, report) for headed in ways}
+        lavapipe.complete(copy, chromium, genuine)
+    name = f"{chromium.name}-lavapipe"
+    infos = [_verified(profiles.on_adapter(name, chromium, "lavapipe", headed=headed), report) for headed in ways]
+    return Installed(chromium, name, infos[0])
+
+
+def _ways(chromium: Chromium) -> list[bool]:
+    """Headless always; headed where the program has windows and this machine a display."""
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return [False, *([True] if chromium.can_show_windows and display else [])]
+
+
+def _attempt(copy: Copy, headed: bool, report: Report) -> bool:
+    """Whether Chromium takes lavapipe by VK_DRIVER_FILES alone."""
+    try:
+        facts = examine(profiles.of_copy("attempt", copy, spoofed=False, headed=headed)).facts
+        took = facts is not None and facts.is_llvmpipe
+        answer = f"took {facts.description if facts else 'no adapter'}"
+    except LabError as error:
+        took, answer = False, str(error)
+    report(f"tried {copy.program}, {lavapipe.kind_of_start(headed)}, without a stand-in: {answer}")
+    return took
+
+
+def _verified(profile: Profile, report: Report) -> BrowserInfo:
+    report(f"starting {profile.executable.name}, {lavapipe.kind_of_start(profile.headed)}")
+    info = examine(profile)
+    if info.facts is None:
+        raise LabError(f"{profile.executable} offers no adapter: {info.no_adapter}.")
+    if not info.facts.is_llvmpipe:
+        raise LabError(f"{profile.executable} took {info.facts.description} where it should take lavapipe.")
+    return info
+
+
+@contextlib.contextmanager
+def _exclusive(folder: Path, report: Report) -> Iterator[None]:
+    """One installation at a time; the lock ends with its process."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise LabError(
+            f"{folder} cannot be written: {error.strerror}. KERNEL_LAB_CACHE names another folder."
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("another installation is running: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

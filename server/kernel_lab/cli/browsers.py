@@ -1,0 +1,104 @@
+"""`kernel-lab browsers`: the Chromiums on this machine, and what can be added to them."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from kernel_lab.browsing import installing, lavapipe, profiles, sources
+from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.finding import missing
+from kernel_lab.browsing.sources import Chromium
+from kernel_lab.cli import console
+from kernel_lab.cli.console import JsonOption
+from kernel_lab.errors import LabError
+
+INSTALLABLE = {"lavapipe": "Mesa's software adapter for the Chromiums above: f16, subgroups of 8, subgroup matrices"}
+
+
+def add_to(app: typer.Typer) -> None:
+    browsers = typer.Typer(help="Where Chromiums come from, and what can be added to them.", no_args_is_help=True)
+    app.add_typer(browsers, name="browsers")
+
+    @browsers.command("list")
+    def list_(
+        probe: Annotated[bool, typer.Option("--probe", help="Start each profile and ask for its adapter.")] = False,
+        as_json: JsonOption = False,
+    ) -> None:
+        """List the Chromiums that are found, and their profiles for --browser."""
+        with console.err.status("looking for Chromiums") as status:
+            say = status.update
+            rows = [_row(chromium, probe, say) for chromium in sources.installed()]
+        if as_json:
+            console.print_json({"browsers": rows, "installable": INSTALLABLE})
+            return
+        for row in rows:
+            console.out.print(f"[bold]{row['source']} {row['version']}[/]  {escape(row['executable'])}")
+            for profile in row["profiles"]:
+                console.out.print(f"  {profile['name']:<32} {escape(profile['state'])}")
+        if not rows:
+            console.out.print(escape(missing()))
+        for name, what in INSTALLABLE.items():
+            console.out.print(f"kernel-lab browsers install {name}  [dim]{escape(what)}[/]")
+
+    @browsers.command("install")
+    def install(names: Annotated[list[str], typer.Argument(metavar="NAME...", help=", ".join(INSTALLABLE))]) -> None:
+        """Get something, and see that it works. What is there already is kept."""
+        unknown = [name for name in names if name not in INSTALLABLE]
+        if unknown:
+            raise LabError(f"{unknown[0]!r} cannot be installed; known: {', '.join(INSTALLABLE)}.")
+        report = _reporter()
+        for done in installing.install_lavapipe(report):
+            facts = done.info.facts
+            assert facts is not None  # else it would not count as installed
+            spoofed = "; reported ids are spoofed" if facts.spoofed_ids else ""
+            console.out.print(f"{done.profile}  {escape(facts.description)}{spoofed}")
+            console.out.print(f"  {escape(str(done.info.executable))}")
+        console.out.print("Use it: --browser lavapipe")
+
+
+def _reporter() -> Callable[[str], None]:
+    """Says each step with the seconds since the start."""
+    began = time.perf_counter()
+    return lambda text: console.err.print(f"[dim]{time.perf_counter() - began:6.1f} s[/]  {escape(text)}")
+
+
+def _row(chromium: Chromium, probe: bool, say: Callable[[str], None]) -> dict[str, Any]:
+    return {
+        "source": chromium.source,
+        "version": chromium.version,
+        "executable": str(chromium.executable),
+        "program": str(chromium.program),
+        "windows": chromium.can_show_windows,
+        "profiles": [_state(chromium, adapter, probe, say) for adapter in profiles.ADAPTERS],
+    }
+
+
+def _state(chromium: Chromium, adapter: str, probe: bool, say: Callable[[str], None]) -> dict[str, Any]:
+    """A profile and what is known of it. Where a headless shell has taken the name, a full browser has it --headed."""
+    headed = sources.find(chromium.source, chromium.major) != chromium
+    name = f"{chromium.name}-{adapter}{' --headed' if headed else ''}"
+    say(f"starting {name}" if probe else f"looking at {name}")
+    try:
+        profile = profiles.on_adapter(name, chromium, adapter)
+        info = installing.examine(profile) if probe else None
+    except LabError as error:
+        return {"name": name, "usable": False, "state": str(error)}
+    if info is None:
+        prepared = (
+            f"prepared in {lavapipe.find(chromium).folder}" if adapter == "lavapipe" else "not asked: see --probe"
+        )
+        return {"name": name, "usable": None, "state": prepared}
+    return {"name": name, **_probed(info, profile.hardware)}
+
+
+def _probed(info: BrowserInfo, hardware: bool) -> dict[str, Any]:
+    facts = info.facts
+    if facts is None:
+        return {"usable": False, "state": f"no adapter: {info.no_adapter}"}
+    described = {"description": facts.description, "spoofed_ids": facts.spoofed_ids}
+    if hardware and facts.is_fallback:
+        return {"usable": False, "state": f"no GPU: Chromium gave {facts.description}", **described}
+    return {"usable": True, "state": facts.description, **described}

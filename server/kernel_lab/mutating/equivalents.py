@@ -1,0 +1,104 @@
+"""Mutants known to compute the same as the kernel they were made from, each with the argument why.
+
+In: `equivalent-mutants.json` beside the operators' folders. Out: `Equivalents`. An entry that fits no mutant any more,
+or whose mutant a case caught, is an error of that file.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernel_lab.errors import LabError
+from kernel_lab.mutating.survey import Mutant, Survey
+from kernel_lab.queries import parse
+
+FILE = "equivalent-mutants.json"
+
+
+class Entry(BaseModel):
+    """`template`, `place`, `kind`, `before` and `after` name the fault (`Fault.key`). `where`: the variants in which it
+    changes nothing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    template: str
+    place: str
+    kind: str
+    before: str
+    after: str
+    where: str = "*"
+    argument: Annotated[str, Field(min_length=20)]
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        return (self.template, self.place, self.kind, self.before, self.after)
+
+    def covers(self, mutant: Mutant) -> bool:
+        return self.key == mutant.fault.key and self._holds_in(mutant.host.operator, mutant.host.variant)
+
+    def _holds_in(self, operator: str, variant: str) -> bool:
+        return parse(self.where).matches(operator, None, variant)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    equivalents: list[Entry]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equivalents:
+    """The entries by the fault they name."""
+
+    entries: Mapping[tuple[str, str, str, str, str], tuple[Entry, ...]]
+
+    def entry_for(self, mutant: Mutant) -> Entry | None:
+        found = self.entries.get(mutant.fault.key, ())
+        return next((entry for entry in found if entry.covers(mutant)), None)
+
+    def stale(self, survey: Survey) -> list[Entry]:
+        """Entries that fit no mutant, though a variant they speak of renders their template. Only a survey of whole
+        operators can tell.
+        """
+        if not survey.complete:
+            return []
+        seen: dict[str, set[tuple[str, str]]] = {}
+        used: set[int] = set()
+        for fault, mutants in survey.mutants.items():
+            for mutant in mutants:
+                seen.setdefault(fault.template, set()).add((mutant.host.operator, mutant.host.variant))
+                entry = self.entry_for(mutant)
+                if entry is not None:
+                    used.add(id(entry))
+        unused = [entry for found in self.entries.values() for entry in found if id(entry) not in used]
+        return [entry for entry in unused if any(entry._holds_in(*host) for host in seen.get(entry.template, ()))]
+
+
+def load(folders: Iterable[Path]) -> Equivalents:
+    """The entries of every such file in these folders; LabError names whatever is wrong. No file: no entry."""
+    entries: dict[tuple[str, str, str, str, str], tuple[Entry, ...]] = {}
+    for path in (folder / FILE for folder in folders):
+        if not path.is_file():
+            continue
+        for entry in _read(path):
+            known = entries.get(entry.key, ())
+            if any(entry.where == other.where for other in known):
+                raise LabError(f"{FILE}: this entry stands twice: {entry.template}, {entry.kind}: {entry.before!r}.")
+            entries[entry.key] = (*known, entry)
+    return Equivalents(entries)
+
+
+def _read(path: Path) -> list[Entry]:
+    try:
+        return _File.model_validate(json.loads(path.read_text("utf-8"))).equivalents
+    except json.JSONDecodeError as error:
+        raise LabError(f"{FILE}: line {error.lineno}: not JSON: {error.msg}.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise LabError(f"{FILE}: {place}: {first['msg']} (found: {first['input']!r:.80}).") from None
