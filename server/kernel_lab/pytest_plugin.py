@@ -50,9 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lab-limit", action="append", default=[], metavar="NAME=VALUE", help="lower a limit of the adapter"
     )
     group.addoption("--lab-subgroups", metavar="LOW-HIGH", help="claim that range of subgroup sizes, as 4-128")
-    group.addoption(
-        "--lab-emulate-matrices", action="store_true", help="plain WGSL stands in for subgroup matrices"
-    )
+    group.addoption("--lab-emulate-matrices", action="store_true", help="plain WGSL stands in for subgroup matrices")
     group.addoption(
         "--lab-deadline", type=float, default=line.DEADLINE_MS / 1000, metavar="SECONDS", help="for one run"
     )

@@ -1,4 +1,4 @@
-"""Kernels as functions, in a page and in Python: the cards' own examples, refusals, and tensors that stay on the GPU."""
+"""Kernels as functions, in a page and in Python: the cards' own examples, refusals, tensors that stay on the GPU."""
 
 import asyncio
 import json
@@ -58,18 +58,20 @@ QLINEAR_CONV: Operands = {
     "y_scale": (np.array([0.5], np.float32), [1]),
     "y_zero_point": (np.array([10], np.uint8), [1]),
 }
-# (131 - 128) * (3 - 1) = 6 and (131 - 128) * (-5 - 1) = -18, times 0.5 * 0.25 / 0.5: 1.5 and -4.5, ties to even, plus 10
+# (131 - 128) * (3 - 1) = 6 and (131 - 128) * (-5 - 1) = -18, times 0.5 * 0.25 / 0.5: 1.5 and -4.5, ties to even, + 10
 QLINEAR_CONV_Y = np.array([12, 6], np.uint8).reshape(1, 2, 1, 1)
 
 
 @pytest.fixture
 def evaluate(lab: Lab) -> Evaluate:
-    """Runs a JavaScript function in the page with `getKernel`, and gives what it returns; an error's message as a string."""
+    """What the body of a JavaScript function returns that knows getKernel and two short ways to write tensors."""
 
     def run(body: str, argument: Any = None) -> Any:
         script = f"""async (given) => {{
           const {{ getKernel }} = await import("/harness/kernels.js");
-          const tensor = (Type, values, shape, dtype) => ({{ data: new Type(values), shape, ...(dtype && {{ dtype }}) }});
+          const tensor = (Type, values, shape, dtype) => {{
+            return {{ data: new Type(values), shape, ...(dtype && {{ dtype }}) }};
+          }};
           const shown = ({{ data, shape, dtype }}) => ({{
             data: Array.from(data), shape, dtype, array: data.constructor.name,
           }});
@@ -88,7 +90,7 @@ def evaluate(lab: Lab) -> Evaluate:
 def test_cards_example_in_the_page(
     lab: Lab, evaluate: Evaluate, card: str, operands: Operands, expected: np.ndarray
 ) -> None:
-    """The snippet as the card has it, a module of its own; only where it imports from differs, and the data is filled in."""
+    """The snippet as the card has it, a module of its own; only the import's address differs, and the data is given."""
     address = f"{lab.host.address}/harness/kernels.js"
     assert card.count('"@huggingface/kernels"') == 1
     filled = "".join(f"const {name}Data = {_typed_array(data)};\n" for name, (data, _) in operands.items())
@@ -135,7 +137,10 @@ def test_attributes_and_absent_inputs(lab: Lab, evaluate: Evaluate) -> None:
             window = padded[row : row + 2, 2 * column : 2 * column + 2]
             expected[0, 0, row, column] = (window * w[0, 0]).sum()
     zero_point = np.array(7, np.uint8)
-    _equal(kernel_lab.get_kernel("ConvInteger", lab=lab)({"x": x, "w": w, "x_zero_point": zero_point}, attrs)["y"], expected)
+    _equal(
+        kernel_lab.get_kernel("ConvInteger", lab=lab)({"x": x, "w": w, "x_zero_point": zero_point}, attrs)["y"],
+        expected,
+    )
     found = evaluate(
         """const kernel = await getKernel("ai.onnx.ConvInteger", { version: 1 });
         const x_zero_point = tensor(Uint8Array, [7], []);
@@ -221,7 +226,9 @@ def test_operands_that_are_none_are_refused(evaluate: Evaluate, lab: Lab) -> Non
     )
     assert [text.partition(":")[0] for text in said] == ["x"] * 6
     for text, part in zip(
-        said, ["takes 3 bytes", "typed array", "no whole number", "Float64Array", "int9", "travels in Int8Array"], strict=True
+        said,
+        ["takes 3 bytes", "typed array", "no whole number", "Float64Array", "int9", "travels in Int8Array"],
+        strict=True,
     ):
         assert part in text
     kernel = kernel_lab.get_kernel("ConvInteger", lab=lab)
@@ -234,7 +241,8 @@ def test_outputs_that_are_said_otherwise_are_refused(evaluate: Evaluate) -> None
         """const kernel = await getKernel("ai.onnx.ConvInteger", { version: 1 });
         const inputs = { x: tensor(Uint8Array, [1], [1, 1, 1]), w: tensor(Int8Array, [1], [1, 1, 1]) };
         const said = [];
-        for (const outputs of [{ y: { shape: [1, 1, 2] } }, { y: { shape: [1, 1, 1], dtype: "int8" } }, { z: { shape: [] } }]) {
+        const wrong = [{ y: { shape: [1, 1, 2] } }, { y: { shape: [1, 1, 1], dtype: "int8" } }, { z: { shape: [] } }];
+        for (const outputs of wrong) {
           await kernel(inputs, { outputs }).catch((error) => said.push(error.message));
         }
         return said;"""
@@ -249,7 +257,7 @@ def test_outputs_that_are_said_otherwise_are_refused(evaluate: Evaluate) -> None
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_other_versions_are_refused(lab: Lab, evaluate: Evaluate, version: Any) -> None:
     said = evaluate(
-        """try { await getKernel("ai.onnx.ConvInteger", { version: given }); } catch (error) { return error.message; }""",
+        """return await getKernel("ai.onnx.ConvInteger", { version: given }).catch((error) => error.message);""",
         version,
     )
     assert "version must be 1" in said
@@ -383,9 +391,12 @@ def test_examples_page_runs(lab: Lab) -> None:
         try:
             await page.goto(lab.address)
             await page.goto(f"{lab.host.address}/harness/examples.html")
-            await page.get_by_role("status").filter(has_text="done").or_(
-                page.get_by_role("status").filter(has_text="failed")
-            ).wait_for(timeout=60_000)
+            await (
+                page.get_by_role("status")
+                .filter(has_text="done")
+                .or_(page.get_by_role("status").filter(has_text="failed"))
+                .wait_for(timeout=60_000)
+            )
             return await page.locator("#results").inner_text()
         finally:
             await page.close()

@@ -8,7 +8,6 @@ from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
-from tests.browser.strategies import STRATEGIES, Call
 
 from kernel_lab import line
 from kernel_lab.browsing.lab import Lab
@@ -17,6 +16,7 @@ from kernel_lab.operators.cases import Case
 from kernel_lab.operators.requests import request_of
 from kernel_lab.planning import selection
 from kernel_lab.planning.scopes import Refused
+from tests.browser.strategies import STRATEGIES, Call
 
 DRAWS = int(os.environ.get("KERNEL_LAB_DRAWS", "40"))
 SEED = int(os.environ.get("KERNEL_LAB_SEED", "20261129"))

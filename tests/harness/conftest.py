@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,24 @@ def run_pytest(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def display() -> Iterator[str]:
+    """A virtual display, on a number that the server itself finds free."""
+    program = shutil.which("Xvfb")
+    if program is None:
+        pytest.fail("Xvfb is not installed: `apt-get install xvfb` as root gives this test its display.", pytrace=False)
+    reading, writing = os.pipe()
+    # -displayfd: the number is written there once the display answers
+    command = [program, "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp"]
+    server = subprocess.Popen(command, pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            number = told.readline().strip()
+        assert number, f"Xvfb ended before it had a display (exit {server.wait(10)})"
+        yield f":{number}"
+    finally:
+        server.terminate()
+        server.wait(10)

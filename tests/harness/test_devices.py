@@ -163,6 +163,18 @@ def test_error_scopes_stay_balanced(follow: Follow, calls: Calls) -> None:
     assert len(calls("pushErrorScope")) > 8 * 4
 
 
+def test_error_that_no_promise_tells_is_caught(lab: Lab, job: Callable[..., Job], calls: Calls) -> None:
+    """Pipeline and bind group are fine; only a scope around finish and submit hears that they do not fit together."""
+    result = lab.run(job("fixed_size"))
+    assert result.status == "validation_error"
+    assert result.outputs == {}
+    (said,) = result.messages
+    assert said.scope == "submit"
+    assert said.label == "lab.test.Copy:fixed_size"
+    assert said.text
+    assert lab.run(job("copy")).equal == {"y"}
+
+
 def test_compile_error_keeps_the_device(follow: Follow, calls: Calls) -> None:
     """It says nothing against the device, whose other pipelines are worth keeping."""
     assert follow("copy").passed
@@ -186,11 +198,13 @@ def test_buffers_are_used_again(lab: Lab, job: Callable[..., Job], calls: Calls,
     assert len(calls("destroy")) - destroyed == fetched
 
 
-def test_buffers_differ_from_run_to_run_in_what_they_hold(lab: Lab, job: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("case", ["seven", "large"])
+def test_buffers_hold_poison_before_each_run(lab: Lab, job: Callable[..., Job], case: str) -> None:
     """A pooled buffer still holds the last run's output: without fresh poison an unwritten word would look right."""
-    assert lab.run(job("copy")).equal == {"y"}
-    result = lab.run(job("unwritten"))
-    assert result.outputs["y"].tolist() == [11, 22, plans.POISON, 44, 55, 66, 4294967295]
+    assert lab.run(job("copy", case)).equal == {"y"}
+    result = lab.run(job("unwritten", case))
+    assert result.outputs["y"].reshape(-1)[2] == plans.POISON
+    assert result.outputs["y"].reshape(-1)[3] != plans.POISON
 
 
 def test_kernels_of_a_page_share_one_device(
@@ -199,12 +213,13 @@ def test_kernels_of_a_page_share_one_device(
     """Whatever features their variants need: else the output of one could not stay on the GPU as another's input."""
 
     def only(variant: str) -> Operator:
-        made = Operator(copy_operator.id, copy_operator.folder)
+        made = replace(copy_operator)
         manifest = copy_operator.manifest.model_copy(update={"variants": [copy_operator.variant(variant)]})
         made.__dict__["manifest"] = manifest
         return made
 
-    monkeypatch.setattr(operator, "load_all", lambda: {"lab.test.Plain": only("copy"), "lab.test.Timed": only("timed")})
+    operators = {"lab.test.Plain": only("copy"), "lab.test.Timed": only("timed")}
+    monkeypatch.setattr(operator, "load_all", lambda: operators)
     found = in_page("""async () => {
       const { getKernel } = await import("/harness/kernels.js");
       let x = { data: new Uint32Array([3, 1, 4, 1, 5]), shape: [5] };

@@ -1,9 +1,7 @@
 """A headed Chromium, as `--headed` and `debug` start it, computes the same; a virtual display is its screen."""
 
-import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,27 +14,6 @@ from kernel_lab.operators.operator import Operator
 
 HEADED_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """A headless shell has no window to show."""
-
-
-@pytest.fixture(scope="module")
-def display() -> Iterator[str]:
-    """A virtual display, on a number that the server itself finds free."""
-    program = shutil.which("Xvfb")
-    if program is None:
-        pytest.fail("Xvfb is not installed: `apt-get install xvfb` as root gives this test its display.", pytrace=False)
-    reading, writing = os.pipe()
-    # -displayfd: the number is written there once the display answers
-    command = [program, "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp"]
-    server = subprocess.Popen(command, pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        os.close(writing)
-        with os.fdopen(reading) as told:
-            number = told.readline().strip()
-        assert number, f"Xvfb ended before it had a display (exit {server.wait(10)})"
-        yield f":{number}"
-    finally:
-        server.terminate()
-        server.wait(10)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import app
+from kernel_lab.judging import journal
 from kernel_lab.mutating import survey
 from kernel_lab.mutating.engine import Court, Outcome
 from kernel_lab.mutating.equivalents import FILE, Equivalents
@@ -19,6 +20,7 @@ from kernel_lab.operators import operator
 from tests.harness.conftest import OPERATORS
 
 DEAD = """  let dead = index * 3u;
+  let mixed = ldexp(1.5, 2i);
   var spins = 0u;
   loop {
     spins += 1u;
@@ -51,10 +53,14 @@ def found(lab: Lab, package: Path) -> Survey:
 
 @pytest.fixture
 def judge(lab: Lab, found: Survey) -> Callable[..., Outcome]:
-    """The outcome of the one mutant whose changed lines hold that text."""
+    """The outcome of the one mutant of a kind whose lines held and hold those texts."""
 
-    def judged(after: str, deadline_ms: int = 20_000) -> Outcome:
-        [mutant] = [same[0] for fault, same in found.mutants.items() if after in fault.after]
+    def judged(kind: str, before: str, after: str, deadline_ms: int = 20_000) -> Outcome:
+        [mutant] = [
+            same[0]
+            for fault, same in found.mutants.items()
+            if fault.kind == kind and before in fault.before and after in fault.after
+        ]
         return Court(lab.run, deadline_ms, Equivalents({})).judge(mutant)
 
     return judged
@@ -67,27 +73,91 @@ def test_the_copy_operator_offers_mutants(found: Survey) -> None:
     assert not found.complete
 
 
-@pytest.mark.parametrize("after", ["y[index + 1]", "x[index + 1]", "if (true)", "index > params.count", "count - 1"])
-def test_what_a_case_can_notice_is_caught(judge: Callable[..., Outcome], after: str) -> None:
-    outcome = judge(after)
-    assert (outcome.fate, outcome.by) == ("caught", "seven")
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("index", "y[index]", "y[index + 1]"),
+        ("guard", "index >= params.count", "if (true)"),
+        ("guard", "index >= params.count", "if (false)"),
+        ("comparison", "index >= params.count", "index > params.count"),
+        ("arguments_swapped", "spoiled", "spoiled(x[index], index)"),
+        ("plan_field", "count", "count - 1"),
+        ("plan_dispatch", "workgroups.x", "workgroups.x - 1"),
+    ],
+)
+def test_what_a_case_can_notice_is_caught(judge: Callable[..., Outcome], kind: str, before: str, after: str) -> None:
+    outcome = judge(kind, before, after)
+    assert (outcome.fate, outcome.by) == ("caught", "seven:copy")
 
 
-@pytest.mark.parametrize("after", ["index + 3u", "spins > 5u"])
-def test_what_no_case_can_notice_survives(judge: Callable[..., Outcome], after: str) -> None:
-    outcome = judge(after)
+def test_what_no_case_can_notice_survives(judge: Callable[..., Outcome]) -> None:
+    outcome = judge("product", "index * 3u", "index + 3u")
     assert (outcome.fate, outcome.runs) == ("survived", 1)
 
 
 def test_what_does_not_compile_is_not_counted(judge: Callable[..., Outcome]) -> None:
-    outcome = judge("let index = id.y") if False else judge("spoiled(x[index], index)")
-    assert outcome.fate == "caught"
+    outcome = judge("arguments_swapped", "ldexp", "ldexp(2i, 1.5)")
+    assert (outcome.fate, outcome.compiled) == ("not compiled", False)
+    assert "ldexp" in outcome.how
 
 
 def test_a_loop_without_end_is_caught_and_cut_short(lab: Lab, judge: Callable[..., Outcome]) -> None:
     before = lab.restarts
-    outcome = judge("spins -= 1u", deadline_ms=500)
-    assert outcome.fate == "caught"
-    assert outcome.how == "timeout"
+    outcome = judge("dropped_statement", "spins += 1u", "", deadline_ms=500)
+    assert (outcome.fate, outcome.how) == ("caught", "timeout")
     assert lab.restarts <= before + 1
-    assert judge("y[index + 1]").fate == "caught"
+    assert judge("index", "y[index]", "y[index + 1]").fate == "caught"
+
+
+@pytest.fixture
+def mutate(package: Path, tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any], str]]:
+    """`kernel-lab mutate` on that operator: exit code, report, what it printed."""
+
+    def run(*options: str) -> tuple[int, dict[str, Any], str]:
+        command = [
+            "mutate", "Copy", "--package", str(package), "--reference", str(package / "lab.test.Copy" / "reference.py"),
+            "--variants", "copy", "--per-template", "0", "--per-kind", "0", "--report", str(tmp_path), *options,
+        ]  # fmt: skip
+        done = CliRunner().invoke(app, command)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        records = list(journal.read(tmp_path / journal.FILE))
+        mutants = [record for record in records if record["type"] == "mutant"]
+        return done.exit_code, {**records[-1], "mutants": mutants}, done.output
+
+    return run
+
+
+def test_the_command_says_what_survived_and_where(mutate: Callable[..., tuple[int, dict[str, Any], str]]) -> None:
+    code, report, said = mutate("--count", "200")
+    assert report["compiled"] == report["caught"] + report["survived"]
+    assert report["not compiled"] >= 1
+    assert report["survived"] >= 2
+    assert (code == 0) == (report["score"] >= 95)
+    assert "survived  copy.wgsl.jinja:13  product, in main" in said
+    assert "-   let dead = index * 3u;" in said
+    assert "+   let dead = index + 3u;" in said
+
+
+def test_the_command_takes_arguments_for_survivors(
+    package: Path, mutate: Callable[..., tuple[int, dict[str, Any], str]]
+) -> None:
+    _, report, _ = mutate("--count", "200")
+    keys = ("template", "place", "kind", "before", "after")
+    entries = [
+        {**{key: one[key] for key in keys}, "argument": "Nobody reads what this line computes."}
+        for one in report["mutants"]
+        if one["fate"] == "survived"
+    ]
+    path = package / FILE
+    try:
+        path.write_text(json.dumps({"equivalents": entries}))
+        code, report, said = mutate("--count", "200", "--seed", "2")
+        assert (code, report["score"], report["equivalent"]) == (0, 100, len(entries)), said
+        caught = next(one for one in report["mutants"] if one["fate"] == "caught")
+        wrong = {**{key: caught[key] for key in keys}, "argument": "Nobody reads what this line computes."}
+        path.write_text(json.dumps({"equivalents": [*entries, wrong]}))
+        code, report, said = mutate("--count", "200")
+        assert code == 1
+        assert "no equivalent" in said
+    finally:
+        path.unlink()

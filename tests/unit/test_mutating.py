@@ -48,7 +48,7 @@ def texts(*statements: str, before: str = "", kind: str) -> list[str]:
 
 def test_a_text_is_its_tokens() -> None:
     code = wgsl.parse("fn main() { // a < b\n  x /* one /* two */ */ += 0x1Fu >> 2u; }")
-    assert [token.text for token in code.tokens] == [*"fn main ( ) { x += 0x1Fu >> 2u ; }".split()]
+    assert " ".join(token.text for token in code.tokens) == "fn main ( ) { x += 0x1Fu >> 2u ; }"
     assert all(code.text[token.start : token.end] == token.text for token in code.tokens)
 
 
@@ -140,7 +140,8 @@ def test_types_are_known_where_the_text_says_them(expression: str, kind: str) ->
         ("unsigned", "let a = f32(i32(b));", ["let a = f32(u32(i32(b)));"]),
         ("unsigned", "let a = f32(u32(b));", []),
         ("unsigned", "let a = i32(b) > c;", ["let a = u32(i32(b)) > u32(c);"]),
-        ("unsigned", "let a = max(vec2<i32>(b), c);", ["let a = vec2<i32>(max(vec2<u32>(vec2<i32>(b)), vec2<u32>(c)));"]),
+        ("unsigned", "let a = max(vec2<i32>(b), c);", [
+            "let a = vec2<i32>(max(vec2<u32>(vec2<i32>(b)), vec2<u32>(c)));"]),
         ("unsigned", "let a = dot4I8Packed(b, c);", ["let a = i32(dot4U8Packed(b, c));"]),
         ("barrier", "workgroupBarrier();", [""]),
         ("rounding", "let a = round(b);", [
@@ -197,8 +198,10 @@ def plan_of(*statements: str, words: tuple[int, ...] = (5, 3, 2, 0), label: str 
         for name, kind in (("x", "input"), ("y", "output"))
     )
     bindings = (
-        PlannedBinding(0, "x", "storage"), PlannedBinding(1, "y", "storage"), PlannedBinding(2, "copy.params", "uniform"),
-    )  # fmt: skip
+        PlannedBinding(0, "x", "storage"),
+        PlannedBinding(1, "y", "storage"),
+        PlannedBinding(2, "copy.params", "uniform"),
+    )
     digest = str(hash(text))
     item = PlannedPass(label, "copy.wgsl.jinja", Wgsl(text, digest, origins), "main", bindings, (2, 1, 1))
     output = PlannedOutput("y", "y", "uint32", (4,), "packed", 16)
@@ -290,6 +293,11 @@ def test_every_kind_and_template_gets_what_is_wanted() -> None:
     assert sum(fault.template == "Tiny/manifest.json" for fault in faults_drawn) >= 4
 
 
+def test_a_draw_knows_how_many_it_will_be() -> None:
+    wanted = Wanted(20, 8, 3)
+    assert choosing.draw(mutants_of(PLAN), wanted, 1).expected() == len(list(drawn(wanted, 1)))
+
+
 def test_what_does_not_compile_does_not_count() -> None:
     draw = choosing.draw(mutants_of(PLAN), Wanted(3, 0, 0), 1)
     refused = draw.next()
@@ -331,7 +339,7 @@ def judged(answer: RunResult, known: Equivalents | None = None, unchanged: RunRe
 
 def test_a_mutant_is_caught_by_a_case_that_goes_wrong() -> None:
     outcome = judged(answers(value=9))
-    assert (outcome.fate, outcome.by) == ("caught", "first")
+    assert (outcome.fate, outcome.by) == ("caught", "first:plain")
     assert "1 of 4 elements differ" in outcome.how
 
 

@@ -244,7 +244,8 @@ def test_inferred_shapes_are_the_reference_s(case: Any) -> None:
 
 
 def _work(scope: Scope) -> int:
-    sizes = [dtypes.numel(shape) for shape in scope.request.shapes.values()]
+    shapes = [*scope.request.shapes.values(), scope.outputs["y"].shape]
+    sizes = [size for shape in shapes for size in (dtypes.numel(shape), *shape)]
     taps = dtypes.numel(scope.request.shapes.get("w", ())[1:])
     return max(*sizes, dtypes.numel(scope.outputs["y"].shape) * max(taps, 1))
 

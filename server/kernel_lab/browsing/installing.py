@@ -37,6 +37,8 @@ def install_lavapipe(report: Report) -> list[Installed]:
     if not chromiums:
         raise LabError(finding.missing())
     with _exclusive(mesa.folder(), report):
+        if not all(map(_is_prepared, chromiums)):
+            lavapipe.compiler()  # missing, it is better known before the download than after it
         unpacked = mesa.install(report)
         return [_for_chromium(chromium, unpacked, report) for chromium in chromiums]
 
@@ -49,16 +51,21 @@ def examine(profile: Profile) -> BrowserInfo:
 
 def _for_chromium(chromium: Chromium, unpacked: Mesa, report: Report) -> Installed:
     ways = _ways(chromium)
-    try:
-        lavapipe.find(chromium)
+    if _is_prepared(chromium):
         report(f"{chromium.program} is prepared already")
-    except LabError:
+    else:
         copy = lavapipe.prepare(chromium, unpacked, report)
         genuine = {lavapipe.kind_of_start(headed): _attempt(copy, headed, report) for headed in ways}
         lavapipe.complete(copy, chromium, genuine)
     name = f"{chromium.name}-lavapipe"
     infos = [_verified(profiles.on_adapter(name, chromium, "lavapipe", headed=headed), report) for headed in ways]
     return Installed(chromium, name, infos[0])
+
+
+def _is_prepared(chromium: Chromium) -> bool:
+    with contextlib.suppress(LabError):
+        return bool(lavapipe.find(chromium))
+    return False
 
 
 def _ways(chromium: Chromium) -> list[bool]:

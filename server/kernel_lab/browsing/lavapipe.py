@@ -105,6 +105,17 @@ def complete(copy: Copy, chromium: Chromium, genuine: Mapping[str, bool]) -> Cop
     return Copy(copy.folder, copy.program, copy.mesa, genuine)
 
 
+def compiler() -> list[str]:
+    """The C compiler, $CC or cc. LabError if there is none."""
+    command = shlex.split(os.environ.get("CC") or "cc")
+    if shutil.which(command[0]) is None:
+        raise LabError(
+            f"lavapipe's stand-in for SwiftShader is a page of C, but there is no C compiler ({command[0]}): on Debian "
+            "`apt-get install gcc libc6-dev`, or set CC."
+        )
+    return command
+
+
 def _folder(chromium: Chromium) -> Path:
     """One folder for each program, whatever its version: an upgrade replaces the copy."""
     digest = hashlib.sha256(str(chromium.program).encode()).hexdigest()[:8]
@@ -151,14 +162,8 @@ def _copy_with_stand_in(folder: Path, original: Path, report: Report) -> None:
 
 
 def _compile(source: Path, target: Path, report: Report) -> None:
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    if shutil.which(compiler[0]) is None:
-        raise LabError(
-            f"the stand-in for SwiftShader is {len(source.read_text().splitlines())} lines of C, but there is no C "
-            f"compiler ({compiler[0]}): on Debian `apt-get install gcc libc6-dev`, or set CC."
-        )
     report(f"compiling {source.name}")
-    command = [*compiler, "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-o", str(target), str(source), "-ldl"]
+    command = [*compiler(), "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-o", str(target), str(source), "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LabError(f"`{shlex.join(command)}` failed: {' / '.join(done.stderr.strip().splitlines()[-5:])}")

@@ -122,7 +122,9 @@ def _program(executable: Path) -> Path | None:
     if platform.system() != "Linux":
         return real
     beside = [real.parent / name for name in ("chrome", "chromium")]
-    for path in (real, _DEBIAN_FOLDER / executable.name, *beside):
+    if real.parent == Path("/usr/bin"):
+        beside = [_DEBIAN_FOLDER / real.name]
+    for path in (real, *beside):
         if elf.is_program(path):
             return path
     return None

@@ -40,7 +40,8 @@ SubgroupsOption = Annotated[
     str | None, typer.Option("--subgroups", metavar="LOW-HIGH", help="Claim that range of subgroup sizes, as 4-128.")
 ]
 EmulateOption = Annotated[
-    bool, typer.Option("--emulate-matrices", help="Plain WGSL stands in for subgroup matrices, whatever the adapter has.")
+    bool,
+    typer.Option("--emulate-matrices", help="Plain WGSL stands in for subgroup matrices, whatever the adapter has."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 QueryArgument = Annotated[

@@ -54,7 +54,9 @@ def add_to(app: typer.Typer) -> None:
         """Say which variant runs a case and why not the others; with a variant, follow it down to its WGSL."""
         asked = parse(query)
         op, case = one_case(asked, package)
-        facts, who = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices))
+        facts, who = _device(
+            None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices)
+        )
         scope = line.check(op, case)
         if isinstance(scope, Refused):
             _say_refused(case, scope, as_json)
@@ -90,7 +92,9 @@ def add_to(app: typer.Typer) -> None:
         """Print the WGSL of a case's variant, pass after pass."""
         asked = parse(query)
         op, case = one_case(asked, package)
-        facts, _ = _device(None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices))
+        facts, _ = _device(
+            None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices)
+        )
         scope = scopes.scope_of(op, case.request)
         if isinstance(scope, Refused):
             raise LabError(f"{case.query} is refused: {scope.sentence}")

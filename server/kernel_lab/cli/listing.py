@@ -1,5 +1,9 @@
 """`kernel-lab list`: what there is."""
 
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -7,21 +11,38 @@ from rich.table import Table
 from kernel_lab.cli import console
 from kernel_lab.cli.console import JsonOption, PackageOption, QueryArgument
 from kernel_lab.errors import LabError
+from kernel_lab.judging import coverage, journal
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import scopes, selection
 from kernel_lab.planning.scopes import Scope
 from kernel_lab.queries import parse
 
+CoverageOption = Annotated[bool, typer.Option("--coverage", help="What ran where, from the journals of earlier runs.")]
+JournalsOption = Annotated[
+    Path | None, typer.Option("--journals", metavar="DIR", help="With --coverage: look for journals there.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     @app.command("list")
-    def list_(query: QueryArgument = None, package: PackageOption = None, as_json: JsonOption = False) -> None:
-        """List operators, their variants and cases, and how many cases each variant can compute."""
+    def list_(
+        query: QueryArgument = None,
+        package: PackageOption = None,
+        with_coverage: CoverageOption = False,
+        journals: JournalsOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        """List operators, their variants and cases; with --coverage, which variant ran on which adapter.
+
+        --coverage ends with exit code 1 if a variant neither ran nor was emulated anywhere.
+        """
         queries = [parse(text) for text in query or ["*"]]
         found = [op for op in console.operators(package).values() if any(q.matches(op.id) for q in queries)]
         if not found:
             raise LabError(f"no operator fits {', '.join(map(str, queries))}.")
+        if with_coverage:
+            raise typer.Exit(_coverage(found, journals or journal.runs_folder(), as_json))
         listed = [
             _described(op, [c for c in op.cases if any(q.matches(op.id, c.name) for q in queries)]) for op in found
         ]
@@ -30,6 +51,22 @@ def add_to(app: typer.Typer) -> None:
             return
         for entry in listed:
             _print(entry)
+
+
+def _coverage(operators: list[Operator], folder: Path, as_json: bool) -> int:
+    covered = coverage.coverage(operators, coverage.journals_in(folder))
+    words = Counter(entry.word for entry in covered)
+    if as_json:
+        rows = [{"operator": e.operator, "variant": e.variant, "word": e.word, "told": e.told} for e in covered]
+        console.print_json({"counts": words, "variants": rows})
+    else:
+        width = max(len(entry.variant) for entry in covered)
+        for entry in covered:
+            style = {"ran": "cyan", "emulated": "default", "unreachable": "bold yellow on red"}[entry.word]
+            told = f"[{style}]{entry.word:<11}[/] {escape(entry.told)}"
+            console.out.print(f"{entry.operator.rpartition('.')[2]:<17} {entry.variant:<{width}}  {told}")
+        console.out.print(", ".join(f"{words[word]} {word}" for word in ("ran", "emulated", "unreachable")))
+    return 1 if words["unreachable"] else 0
 
 
 def _described(op: Operator, cases: list[Case]) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """`kernel-lab mutate`: how good are the cases? Puts small faults into kernels and counts those that no case notices."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +16,14 @@ from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import console
 from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption, PackageOption, ReferenceOption
 from kernel_lab.errors import LabError
-from kernel_lab.judging.journal import new_run_folder
+from kernel_lab.judging.journal import Journal, new_run_folder
 from kernel_lab.mutating import choosing, equivalents, faults, survey
-from kernel_lab.mutating.choosing import Wanted
+from kernel_lab.mutating.choosing import Draw, Wanted
 from kernel_lab.mutating.engine import Court, Outcome
 from kernel_lab.mutating.equivalents import Equivalents
 from kernel_lab.mutating.survey import Survey
 from kernel_lab.operators.operator import Operator
 from kernel_lab.queries import matches_operator
-
-REPORT = "mutants.json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,34 +61,45 @@ def add_to(app: typer.Typer) -> None:
                 for text in runs.headline(lab.info):
                     console.out.print(escape(text))
             court = Court(lab.run, int(1000 * deadline), known)
-            found, outcomes = _judge(operators, lab, court, wanted, seed, variants, quiet=as_json)
-        result = _Result(found, outcomes, known, court.wrong, require)
-        folder = report or new_run_folder()
-        path = _kept(folder, {"command": "mutate", **described, "seed": seed, **result.record()})
+            journal = Journal(report or new_run_folder(), {"command": "mutate", "seed": seed, **described})
+            try:
+                found = _survey(operators, lab, variants, quiet=as_json)
+                outcomes = _judge(court, choosing.draw(found.mutants, wanted, seed), journal, quiet=as_json)
+                result = _Result(found, outcomes, known, court.wrong, require)
+                journal.append({"type": "score", **result.record()})
+            finally:
+                journal.close()
         if as_json:
-            console.print_json({**result.record(), "report": str(path)})
+            mutants = [_record(outcome) for outcome in outcomes]
+            console.print_json({**result.record(), "mutants": mutants, "journal": str(journal.path)})
         else:
-            _print(result, path)
+            _print(result, journal.path)
         raise typer.Exit(0 if result.good else 1)
 
 
-def _judge(
-    operators: Sequence[Operator], lab: Lab, court: Court, wanted: Wanted, seed: int, variants: str, *, quiet: bool
-) -> tuple[Survey, list[Outcome]]:
+def _survey(operators: Sequence[Operator], lab: Lab, variants: str, *, quiet: bool) -> Survey:
+    with nullcontext() if quiet else console.err.status("looking for places") as status:
+
+        def on_variant(query: str) -> None:
+            if status is not None:
+                status.update(f"looking for places in {escape(query)}")
+
+        return survey.survey(operators, lab.facts, variants, on_variant)
+
+
+def _judge(court: Court, draw: Draw, journal: Journal, *, quiet: bool) -> list[Outcome]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    outcomes: list[Outcome] = []
     with Progress(*columns, console=console.err, disable=quiet, transient=True) as progress:
-        task = progress.add_task("looking for places", total=None)
-        found = survey.survey(operators, lab.facts, variants, lambda name: progress.update(task, description=name))
-        total = choosing.expected(choosing.draw(found.mutants, wanted, seed))
-        progress.update(task, description="0 survived", total=total)
-        outcomes = []
-        for outcome in court.judge_all(choosing.draw(found.mutants, wanted, seed)):
+        task = progress.add_task("0 survived", total=draw.expected())
+        for outcome in court.judge_all(draw):
             outcomes.append(outcome)
+            journal.append(_record(outcome))
             survived = sum(one.fate == "survived" for one in outcomes)
             progress.update(task, advance=outcome.compiled, description=f"{survived} survived")
             if outcome.fate == "survived" and not quiet:
                 console.out.print(f"[bold]survived[/]  {escape(_one_line(outcome))}")
-    return found, outcomes
+    return outcomes
 
 
 class _Result:
@@ -142,13 +151,13 @@ class _Result:
             "operators": self.table(lambda outcome: outcome.mutant.host.operator),
             "kernels_wrong_unchanged": self.wrong,
             "stale_equivalents": [entry.model_dump() for entry in self.stale],
-            "mutants": [_record(outcome) for outcome in self.outcomes],
         }
 
 
 def _record(outcome: Outcome) -> dict[str, Any]:
     template, place, kind, before, after = outcome.mutant.fault.key
     return {
+        "type": "mutant",
         "fate": outcome.fate,
         "variant": outcome.mutant.host.query,
         "line": outcome.mutant.fault.where,
@@ -159,18 +168,6 @@ def _record(outcome: Outcome) -> dict[str, Any]:
         "runs": outcome.runs,
         "seconds": round(outcome.seconds, 4),
     }  # fmt: skip
-
-
-def _kept(folder: Path, record: dict[str, Any]) -> Path:
-    path = folder / REPORT
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record, indent=1, default=str) + "\n", "utf-8")
-    except OSError as error:
-        raise LabError(
-            f"the report {path} cannot be written: {error.strerror}. Choose another with --report."
-        ) from None
-    return path
 
 
 def _one_line(outcome: Outcome) -> str:
@@ -197,7 +194,7 @@ def _print(result: _Result, path: Path) -> None:
         console.out.print(f"{len(result.survey.left_out)} variants left out: not on this device, or without a case.")
     seconds = sum(outcome.seconds for outcome in result.outcomes)
     fates, tried = result.fates, len(result.outcomes)
-    console.out.print(f"report  {escape(str(path))}")
+    console.out.print(f"journal  {escape(str(path))}")
     console.out.print(
         f"{tried:,} mutants in {seconds:.0f} s ({seconds / max(tried, 1):.2f} s each); {result.compiled:,} compiled: "
         f"{fates['caught']:,} caught, {fates['equivalent']:,} argued equivalent, {fates['survived']:,} survived"

@@ -6,7 +6,7 @@ In: records. Out: one JSON object a line; the first line describes the run. Side
 import datetime
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,10 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
                 return
 
 
-def last_run() -> Path | None:
-    """The journal of the newest run in the cache."""
-    journals = sorted(runs_folder().glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
-    return journals[-1] if journals else None
+def last_run(commands: Collection[str] = ("run", "pytest")) -> Path | None:
+    """The journal of the newest run in the cache that one of these commands wrote."""
+    journals = sorted(runs_folder().glob(f"**/{FILE}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return next((path for path in journals if next(read(path), {}).get("command") in commands), None)
 
 
 def last_failed(path: Path | None = None) -> list[str]:

@@ -7,7 +7,7 @@ mutants, and a new template does not change what is drawn from the others.
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernel_lab.mutating.faults import Fault
 from kernel_lab.mutating.survey import Mutant
@@ -52,6 +52,16 @@ class Draw:
         self.templates[fault.template] += 1
         self.kinds[fault.kind] += 1
 
+    def expected(self) -> int:
+        """How many will compile in all if everything does."""
+        same = replace(
+            self, stacks={key: list(stack) for key, stack in self.stacks.items()},
+            templates=Counter(self.templates), kinds=Counter(self.kinds), drawn=Counter(self.drawn),
+        )  # fmt: skip
+        while (mutant := same.next()) is not None:
+            same.compiled(mutant.fault)
+        return same.total
+
     def _lacking(self, key: tuple[str, str]) -> int:
         template, kind = key
         too_few = self.templates[template] < self.wanted.per_template
@@ -82,10 +92,3 @@ def _stack(
     for same in rounds:
         dice.shuffle(same)
     return [mutant for same in reversed(rounds) for mutant in reversed(same)]
-
-
-def expected(same: Draw) -> int:
-    """How many mutants would compile if all that are drawn did. Uses the draw up."""
-    while (mutant := same.next()) is not None:
-        same.compiled(mutant.fault)
-    return same.total

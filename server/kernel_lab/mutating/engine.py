@@ -74,7 +74,7 @@ class Court:
             yield outcome
 
     def judge(self, mutant: Mutant) -> Outcome:
-        """One mutant on the cases of its variant, those that catch most and those that cost least first."""
+        """One mutant on its trials, those that catch most and those that cost least first."""
         began = time.perf_counter()
         template = mutant.fault.template
         entry = self.equivalents.entry_for(mutant)
@@ -83,8 +83,11 @@ class Court:
         def outcome(fate: Fate, by: str = "", how: str = "") -> Outcome:
             return Outcome(mutant, fate, by, how, entry, runs, time.perf_counter() - began)
 
-        trials = sorted(mutant.host.trials, key=lambda trial: -self._catches[template, trial.case.name])
-        for trial in trials:
+        own, elsewhere = (
+            sorted(trials, key=lambda trial: -self._catches[template, trial.name])
+            for trials in (mutant.host.trials, mutant.elsewhere)
+        )
+        for trial in (*own, *elsewhere):
             plan = mutant.change(trial.plan)
             if plan is None:
                 continue
@@ -96,8 +99,8 @@ class Court:
                 raise LabError(f"the harness could not run a mutant of {trial.query}: {_said(result)}")
             found = verdicts.finding(result, line.expected_of(trial.operator, trial.case)[0])
             if not found.right and self._is_right(trial):
-                self._catches[template, trial.case.name] += 1
-                return outcome("caught", trial.case.name, found.summary)
+                self._catches[template, trial.name] += 1
+                return outcome("caught", f"{trial.name}:{trial.variant}", found.summary)
         return outcome("equivalent" if entry else "survived")
 
     def _job(self, trial: Trial) -> Job:

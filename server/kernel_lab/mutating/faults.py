@@ -8,9 +8,10 @@ every pass and for every case. A fault in a plan is one in the manifest: in a un
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
+from typing import Protocol
 
 from kernel_lab.mutating import kinds, wgsl
 from kernel_lab.mutating.kinds import Edit
@@ -43,8 +44,13 @@ class Fault:
         return f"{self.template}:{self.line}" if self.line else self.template
 
 
-Change = Callable[[Plan], Plan | None]
-"""Makes a fault in a plan; None where that changes nothing."""
+class Change(Protocol):
+    """Makes a fault in a plan; gives None where that changes nothing. `texts`: digests of the WGSL that it changes."""
+
+    @property
+    def texts(self) -> Collection[str]: ...
+
+    def __call__(self, plan: Plan) -> Plan | None: ...
 
 
 def on_one_line(text: str) -> str:
@@ -100,6 +106,10 @@ class _Rewritten:
 
     edits: Mapping[str, tuple[Edit, ...]]
 
+    @property
+    def texts(self) -> Collection[str]:
+        return self.edits.keys()
+
     def __call__(self, plan: Plan) -> Plan | None:
         if not any(item.wgsl.digest in self.edits for item in plan.passes):
             return None
@@ -152,8 +162,18 @@ def _members(code: wgsl.Code) -> set[str]:
     return {code.at(i) for function in code.functions for i in function.body if code.at(i - 1) == "."}
 
 
+class _InPlan:
+    """Changes no WGSL."""
+
+    __slots__ = ()
+
+    @property
+    def texts(self) -> Collection[str]:
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(_InPlan):
     """A word of a uniform, by one too much or too little; 0 stays 0."""
 
     buffer: str
@@ -169,7 +189,7 @@ class _Field:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fields:
+class _Fields(_InPlan):
     """Two words of a uniform exchanged."""
 
     buffer: str
@@ -194,7 +214,7 @@ def _with_words(plan: Plan, name: str, words: list[int]) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bindings:
+class _Bindings(_InPlan):
     """The buffers of two bindings exchanged."""
 
     label: str
@@ -212,7 +232,7 @@ class _Bindings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Dispatch:
+class _Dispatch(_InPlan):
     """One workgroup fewer along an axis."""
 
     label: str

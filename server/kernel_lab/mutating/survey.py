@@ -1,10 +1,15 @@
 """What there is to mutate: every variant that this device can run, with its cases, plans and faults.
 
 In: operators, the device's facts, which variants. Out: `Trial`s and `Mutant`s. Pure but for reading templates.
+
+Every case of a variant is a trial of its mutants. So is one case a pass planned for a device that allows only two
+workgroups in a dimension: then the count is folded over x and y, which else only the largest tensors need
+(tests/browser/test_folded.py runs the same). And so, after those, are the cases of the operator's other variants that run
+the same WGSL, to the letter: a preparation pass is tested wherever it is used.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from kernel_lab import line
@@ -21,16 +26,21 @@ from kernel_lab.planning.scopes import Scope
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One case on one variant, unchanged."""
+    """One case on one variant, unchanged. `folded`: planned for a device with few workgroups in a dimension."""
 
     operator: Operator
     case: Case
     variant: str
     plan: Plan
+    folded: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.name}{' (folded)' if self.folded else ''}"
 
     @property
     def query(self) -> str:
-        return f"{self.case.query}:{self.variant}"
+        return f"{self.operator.id}:{self.name}:{self.variant}"
 
     @property
     def cost(self) -> int:
@@ -53,11 +63,12 @@ class Host:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mutant:
-    """A fault in one variant of one operator."""
+    """A fault in one variant of one operator. `elsewhere`: trials of other variants, which run the same WGSL."""
 
     fault: Fault
     host: Host
     change: Change = field(repr=False)
+    elsewhere: tuple[Trial, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,21 +95,32 @@ def survey(
     left_out: list[str] = []
     for operator in operators:
         names = [variant.id for variant in operator.manifest.variants if fnmatchcase(variant.id, variants)]
-        trials = _trials(operator, facts, names)
-        for name in names:
-            on_variant(f"{operator.id}:*:{name}")
-            if not trials[name]:
-                left_out.append(f"{operator.id}:*:{name}")
-                continue
-            host = Host(operator.id, name, tuple(sorted(trials[name], key=lambda trial: trial.cost)))
-            hosts.append(host)
-            plans = [trial.plan for trial in trials[name]]
+        trials = {name: [*found, *folded(found, facts)] for name, found in _trials(operator, facts, names).items()}
+        left_out += [f"{operator.id}:*:{name}" for name in names if not trials[name]]
+        here = [
+            Host(operator.id, name, tuple(sorted(trials[name], key=lambda trial: trial.cost)))
+            for name in names
+            if trials[name]
+        ]
+        hosts += here
+        by_text = _by_text(here)
+        for host in here:
+            on_variant(host.query)
+            own = {trial.name for trial in host.trials}
+            plans = [trial.plan for trial in host.trials]
             for fault, change in faults.of_plans(plans, f"{operator.id}/manifest.json"):
-                found.setdefault(fault, []).append(Mutant(fault, host, change))
+                others = {name: trial for text in change.texts for name, trial in by_text[text].items()}
+                elsewhere = tuple(trial for name, trial in others.items() if name not in own)
+                found.setdefault(fault, []).append(Mutant(fault, host, change, elsewhere))
     if not hosts:
         raise LabError(f"no variant that runs here has a case and fits --variants {variants!r}.")
     mutants = {fault: tuple(same) for fault, same in found.items()}
     return Survey(mutants, tuple(hosts), tuple(left_out), variants == "*")
+
+
+def trials_of(operator: Operator, facts: DeviceFacts, variant: str) -> list[Trial]:
+    """Every case that the variant can compute on this device, planned."""
+    return _trials(operator, facts, [variant])[variant]
 
 
 def _trials(operator: Operator, facts: DeviceFacts, names: list[str]) -> dict[str, list[Trial]]:
@@ -115,3 +137,35 @@ def _trials(operator: Operator, facts: DeviceFacts, names: list[str]) -> dict[st
                 if plan.passes:
                     trials[name].append(Trial(operator, case, name, plan))
     return trials
+
+
+FEW_WORKGROUPS = 2
+
+
+def folded(trials: Iterable[Trial], facts: DeviceFacts) -> Iterator[Trial]:
+    """For every pass the cheapest of one variant's cases that is dispatched otherwise where a dimension holds few
+    workgroups."""
+    few = replace(facts, limits={**facts.limits, "maxComputeWorkgroupsPerDimension": FEW_WORKGROUPS})
+    done: set[str] = set()
+    for trial in sorted(trials, key=lambda trial: trial.cost):
+        wide = [item.label for item in trial.plan.passes if max(item.workgroups) > FEW_WORKGROUPS]
+        if done.issuperset(wide):
+            continue
+        scope = line.check(trial.operator, trial.case)
+        assert isinstance(scope, Scope)
+        decision = selection.Decision(trial.operator.variant(trial.variant), "accepted")
+        plan = line.plan(scope, decision, few)
+        differs = {new.label for new, old in zip(plan.passes, trial.plan.passes, strict=True) if new != old}
+        if not differs <= done:
+            done |= differs
+            yield replace(trial, plan=plan, folded=True)
+
+
+def _by_text(hosts: Iterable[Host]) -> dict[str, dict[str, Trial]]:
+    """For the digest of each WGSL the cases that run it, each on the first variant that does."""
+    found: dict[str, dict[str, Trial]] = {}
+    for host in hosts:
+        for trial in host.trials:
+            for item in trial.plan.passes:
+                found.setdefault(item.wgsl.digest, {}).setdefault(trial.name, trial)
+    return found

@@ -82,7 +82,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "dtypeBits": lambda name: dtypes.named(name).bits,
     "dtypeBytes": lambda name: max(dtypes.named(name).bits // 8, 1),
 }
-DEVICE_NAMES = frozenset({"device", "f16Ok", "f16Allowed"})
+DEVICE_NAMES = frozenset({"device", "f16Ok", "f16Allowed", "matrix"})
 """Names that speak of the device: an expression that reads one is decided at run time."""
 
 

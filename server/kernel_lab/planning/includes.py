@@ -11,7 +11,7 @@ from pathlib import Path
 from kernel_lab.errors import LabError
 
 _INCLUDE = re.compile(r"""^\s*\{%-?\s*include\s+(['"])(?P<name>[^'"]+)\1\s*-?%\}\s*$""")
-_REFUSED = re.compile(r"\{%-?\s*(import|from|extends|include)\b")
+_REFUSED = re.compile(r"\{%[-+]?\s*(import|from|extends|include)\b")
 _DEPTH = 8
 
 
@@ -89,7 +89,10 @@ def _collect(
         raise LabError(f"{above[-1]}: including {name!r} goes round or deeper than {_DEPTH}: {' > '.join(above)}.")
     path = find(name, folders, above[-1] if above else "")
     files.append(path)
-    text = path.read_text("utf-8").replace("\r\n", "\n")
+    try:
+        text = path.read_text("utf-8").replace("\r\n", "\n")
+    except ValueError as error:
+        raise LabError(f"{name}: is not UTF-8: {error}.") from None
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         include = _INCLUDE.match(line)
         if include:

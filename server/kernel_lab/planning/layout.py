@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from kernel_lab.operators import dtypes
 from kernel_lab.operators.dtypes import Packing
-from kernel_lab.operators.manifest import Dispatch, Intermediate, Variant
+from kernel_lab.operators.manifest import Dispatch, Expr, Intermediate, Variant
 from kernel_lab.planning import expressions, matrices
-from kernel_lab.planning.expressions import Unmet
+from kernel_lab.planning.expressions import DEVICE_NAMES, Unmet
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.scopes import Names, Scope
 
@@ -37,14 +37,32 @@ def _bytes(dtype: str, shape: tuple[int, ...], packing: Packing) -> int:
     return 4 * max(1, dtypes.words(dtypes.numel(shape), dtypes.named(dtype), packing))
 
 
-def variant_values(variant: Variant, scope: Scope, facts: DeviceFacts) -> Mapping[str, Any]:
-    """The scope's names with the device's, the chosen subgroup matrix (`matrix.M` …) and the variant's own."""
-    values = {**scope.values, **matrices.device_names(facts), "matrix": matrices.names(variant, facts)}
+def names_of_device(variant: Variant) -> frozenset[str]:
+    """The names that have no value without a device: the device's own, and what the variant derives from them."""
+    if not variant.derive:
+        return DEVICE_NAMES
+    names = set(DEVICE_NAMES)
+    for name, expression in variant.derive.items():
+        if expressions.names_in(expression) & names:
+            names.add(name)
+    return frozenset(names)
+
+
+def variant_values(variant: Variant, scope: Scope, facts: DeviceFacts | None) -> Mapping[str, Any]:
+    """The scope's names with the device's, the chosen subgroup matrix (`matrix.M` …) and the variant's own; without a
+    device, those that do not need one.
+    """
+    values = dict(scope.values)
+    without = names_of_device(variant)
+    if facts is not None:
+        values |= {**matrices.device_names(facts), "matrix": matrices.names(variant, facts)}
+        without = frozenset()
     if variant.tunables:
         base = {name: scope.values["tunables"][name] for name in scope.values["tunables"]}
         values["tunables"] = Names({**base, **{n: scope(e) for n, e in variant.tunables.items()}})
-    if variant.derive:
-        values.update(expressions.sequence(tuple(variant.derive.items()))(values))
+    derive = tuple((name, expression) for name, expression in variant.derive.items() if name not in without)
+    if derive:
+        values.update(expressions.sequence(derive)(values))
     return values
 
 
@@ -77,7 +95,9 @@ def _shape(intermediate: Intermediate, values: Mapping[str, Any]) -> tuple[int, 
         if isinstance(shape, list)
         else expressions.evaluate(shape, values)
     )
-    return tuple(int(d) for d in dims)
+    if not isinstance(dims, list) or not all(isinstance(dim, int) and dim >= 0 for dim in dims):
+        raise Unmet(f"intermediates[{intermediate.id}].shape is {dims!r}; it must be a list of integers of 0 or more.")
+    return tuple(dims)
 
 
 def is_empty(scope: Scope) -> bool:
@@ -87,21 +107,21 @@ def is_empty(scope: Scope) -> bool:
 
 def workgroups(dispatch: Dispatch, values: Mapping[str, Any], limit: int) -> tuple[int, int, int]:
     """The dispatch as x, y, z. A count is folded: x = min(n, limit), y = ceil(n / x); kernels flatten it again."""
-    if dispatch.threads is not None or dispatch.workgroups is not None:
-        if dispatch.threads is not None:
-            size = expressions.evaluate(dispatch.workgroupSize if dispatch.workgroupSize is not None else 64, values)
-            count = -(-expressions.evaluate(dispatch.threads, values) // size)
-        else:
-            count = expressions.evaluate(dispatch.workgroups, values)
-        x = min(count, limit)
-        found = (x, -(-count // x) if x else 0, 1)
+
+    def whole(name: str, given: Expr | None, default: int, least: int = 0) -> int:
+        value = default if given is None else expressions.evaluate(given, values)
+        if not isinstance(value, int) or value < least:
+            raise Unmet(f"dispatch.{name} is {value!r}; it must be an integer of {least} or more.")
+        return value
+
+    if dispatch.threads is None and dispatch.workgroups is None:
+        return (whole("x", dispatch.x, 1), whole("y", dispatch.y, 1), whole("z", dispatch.z, 1))
+    if dispatch.threads is not None:
+        count = -(-whole("threads", dispatch.threads, 0) // whole("workgroupSize", dispatch.workgroupSize, 64, least=1))
     else:
-        parts = (dispatch.x, dispatch.y, dispatch.z)
-        x, y, z = (expressions.evaluate(part, values) if part is not None else 1 for part in parts)
-        found = (x, y, z)
-    if not all(isinstance(part, int) and part >= 0 for part in found):
-        raise Unmet(f"dispatch gives {found}; workgroup counts must be integers of 0 or more.")
-    return found
+        count = whole("workgroups", dispatch.workgroups, 0)
+    x = min(count, limit)
+    return (x, -(-count // x) if x else 0, 1)
 
 
 def beyond_limits(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[str]:

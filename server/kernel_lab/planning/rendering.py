@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -44,12 +45,20 @@ class TemplateFault(LabError):
 
 
 def _js_text(value: Any) -> Any:
-    """Values print as @huggingface/jinja prints them: true, false, nothing for none, 16 for 16.0."""
+    """Values print as @huggingface/jinja prints them: true, false, nothing for none, 0.00001 for 1e-05."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return normalised(value)
+    return _js_number(value) if isinstance(value, float) else value
+
+
+def _js_number(value: float) -> str:
+    """Python's digits in JavaScript's form. An integral float keeps its point: only a template's division makes one."""
+    if value.is_integer() and abs(value) < 1e21:
+        return f"{value:.1f}"
+    text = repr(value)
+    return f"{Decimal(text):f}" if 1e-6 <= abs(value) < 1e21 else text.replace("e-0", "e-")
 
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
@@ -63,12 +72,12 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(
 
 def render(source: Source, names: Mapping[str, Any]) -> Wgsl:
     """The template's WGSL; TemplateFault names file and line. `names` must be JSON values."""
-    return _render(source, json.dumps(names, sort_keys=True))
+    return _render(source, _key(names))
 
 
 @lru_cache(maxsize=4096)
 def _render(source: Source, names: str) -> Wgsl:
-    marked = _run(source, _marked(source), json.loads(names))
+    marked = _run(source, _marked(source), _names(names))
     lines, origins = [], []
     last: Origin | None = None
     for line in marked.split("\n"):
@@ -82,7 +91,17 @@ def _render(source: Source, names: str) -> Wgsl:
 
 def rendered_plainly(source: Source, names: Mapping[str, Any]) -> str:
     """The same text, rendered without any mark: what every other Jinja renderer gives."""
-    return _run(source, source.text, json.loads(json.dumps(names)))
+    return _run(source, source.text, _names(_key(names)))
+
+
+def _key(names: Mapping[str, Any]) -> str:
+    return json.dumps(names, sort_keys=True)
+
+
+def _names(key: str) -> dict[str, Any]:
+    """As JavaScript sees them: its 16.0 is 16."""
+    names: dict[str, Any] = json.loads(key, parse_float=lambda text: normalised(float(text)))
+    return names
 
 
 def _run(source: Source, text: str, names: Mapping[str, Any]) -> str:
@@ -129,6 +148,10 @@ def _filled(origins: list[Origin | None]) -> list[Origin | None]:
 def _marked(source: Source) -> str:
     if len(source.origins) > _LAST_MARK - _FIRST_MARK:
         raise TemplateFault(f"{source.name}: {len(source.origins)} lines; a template may have 65,533.")
+    if _unmarked(source.text) != source.text:
+        raise TemplateFault(
+            f"{source.name}: has characters of Unicode's last private-use planes, which mark lines here."
+        )
     parts: list[str] = []
     try:
         tokens = list(_ENVIRONMENT.lexer.tokeniter(source.text, source.name))

@@ -71,8 +71,7 @@ def _attributes(manifest: Manifest, request: Request, row: OpsetRow) -> str | No
             allowed = ", ".join(row.attributes) or "none"
             return f"{name}: {manifest.name} of {here} has no such attribute (it has {allowed})."
         kind = manifest.lab.attributeTypes.get(name)
-        not_given = value is None and manifest.attributes.get(name) is None
-        if kind and not not_given and not _is(value, kind):
+        if kind and not _is(value, kind):  # None as well: an attribute that is not given is left out
             return f"{name}: got {value!r:.80}, but the attribute must be {_KINDS[kind]}."
     return None
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from kernel_lab.errors import LabError
 from kernel_lab.operators.manifest import Expr, Variant
 from kernel_lab.planning import expressions, layout, matrices
-from kernel_lab.planning.expressions import DEVICE_NAMES, Unmet
+from kernel_lab.planning.expressions import Unmet
 from kernel_lab.planning.facts import PACKING_FEATURE, DeviceFacts
 from kernel_lab.planning.scopes import Scope
 
@@ -60,8 +61,11 @@ def selected(decisions: Sequence[Decision]) -> Decision | None:
 
 
 def forced(decisions: Sequence[Decision], variant: str) -> Decision:
-    """The decision about one variant; preferences and demotion do not matter to it."""
-    found = next(decision for decision in decisions if decision.variant.id == variant)
+    """The decision about one variant; preferences and demotion do not matter to it. LabError if there is none."""
+    found = next((decision for decision in decisions if decision.variant.id == variant), None)
+    if found is None:
+        known = ", ".join(decision.variant.id for decision in decisions)
+        raise LabError(f"there is no variant {variant!r} (known: {known}).")
     return replace(found, stage="accepted") if found.stage in ("demoted", "emulated") else found
 
 
@@ -71,15 +75,16 @@ def _preference(decision: Decision) -> tuple[bool, bool, int]:
 
 
 def _by_request(variant: Variant, scope: Scope) -> Decision:
+    device = layout.names_of_device(variant)
     try:
         for condition in variant.when:
-            if expressions.names_in(condition) & DEVICE_NAMES:
+            if expressions.names_in(condition) & device:
                 continue
             value = _value(condition, variant, scope)
             if value is not True:
                 return Decision(variant, "when", f"needs `{condition}`, which is {_shown(value)} here.")
         for condition in variant.demoteWhen:
-            if not expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope) is True:
+            if not expressions.names_in(condition) & device and _value(condition, variant, scope) is True:
                 return Decision(variant, "demoted", f"`{condition}` holds, so other routes go first.")
     except Unmet as error:
         return Decision(variant, "when", str(error))
@@ -88,29 +93,28 @@ def _by_request(variant: Variant, scope: Scope) -> Decision:
 
 def _value(condition: Expr, variant: Variant, scope: Scope, facts: DeviceFacts | None = None) -> Any:
     """What the request alone decides is evaluated once per request, whichever variants ask."""
-    if facts is None or expressions.names_in(condition) <= scope.values.keys():
+    names = expressions.names_in(condition)
+    own = variant.derive.keys() | ({"tunables"} if variant.tunables else set())
+    if names <= scope.values.keys() and not names & own:
         return scope(condition)
     return expressions.evaluate(condition, layout.variant_values(variant, scope, facts))
 
 
 def _shown(value: Any) -> str:
-    return (
-        {True: "true", False: "false", None: "none"}.get(value, repr(value))
-        if not isinstance(value, list)
-        else repr(value)
-    )
+    return str(value).lower() if value is None or isinstance(value, bool) else repr(value)
 
 
 def _by_device(decision: Decision, scope: Scope, facts: DeviceFacts) -> Decision:
     variant = decision.variant
-    for stage, reason in _obstacles(variant, scope, facts):
-        return Decision(variant, stage, reason)
+    device = layout.names_of_device(variant)
     try:
+        for stage, reason in _obstacles(variant, scope, facts):
+            return Decision(variant, stage, reason)
         for condition in variant.when:
-            if expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope, facts) is not True:
+            if expressions.names_in(condition) & device and _value(condition, variant, scope, facts) is not True:
                 return Decision(variant, "when", f"needs `{condition}`, which does not hold on this adapter.")
         for condition in variant.demoteWhen:
-            if expressions.names_in(condition) & DEVICE_NAMES and _value(condition, variant, scope, facts) is True:
+            if expressions.names_in(condition) & device and _value(condition, variant, scope, facts) is True:
                 return Decision(variant, "demoted", f"`{condition}` holds on this adapter, so other routes go first.")
     except Unmet as error:
         return Decision(variant, "when", str(error))
@@ -148,6 +152,8 @@ def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[t
         yield "requires", f"needs subgroups of one size; this adapter's have {low} to {high} invocations."
     for name, expression in needs.lab.limits.items():
         needed, has = _value(expression, variant, scope, facts), facts.limits.get(name, 0)
+        if not isinstance(needed, int | float):
+            raise Unmet(f"requires.limits.{name} is {needed!r}; it must be a number.")
         if needed > has:
             yield "limits", f"needs {name} of {needed:,}; this adapter has {has:,}."
     yield from (("limits", reason) for reason in layout.beyond_limits(variant, scope, facts))

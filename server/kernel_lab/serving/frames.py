@@ -56,6 +56,7 @@ class RunResult:
 
     `equal`: outputs whose bytes' digest equals the expected one. `outputs`: the others, as arrays. `read`: other
     buffers asked for. `digests`: SHA-256 of each output's words. `damaged`: buffers whose guard words were overwritten.
+    `untidy`: packed outputs with bits set behind the last element, which must be 0.
     """
 
     status: Status
@@ -64,6 +65,7 @@ class RunResult:
     read: Mapping[str, Array] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
+    untidy: frozenset[str] = frozenset()
     messages: tuple[Message, ...] = ()
     timings: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
@@ -156,12 +158,15 @@ def run_frame(job: Job, number: int, known: set[str], prefix: str) -> tuple[byte
 def result_of(header: Mapping[str, Any], blobs: list[memoryview], plan: Plan) -> RunResult:
     """A result frame as a RunResult; arrays are views into the message."""
     outputs: dict[str, Array] = {}
+    untidy = set()
     planned = {output.name: output for output in plan.outputs}
     for entry in header.get("outputs", []):
         output = planned[entry["name"]]
         if entry.get("blob") is not None:
             data = blobs[entry["blob"]]
             outputs[output.name] = dtypes.unpack(data, dtypes.named(output.dtype), output.shape, output.packing)
+            if output.packing == "packed" and dtypes.pack(outputs[output.name]) != data:
+                untidy.add(output.name)
     read = {}
     for entry in header.get("read", []):
         buffer = plan.buffer(entry["buffer"])
@@ -175,6 +180,7 @@ def result_of(header: Mapping[str, Any], blobs: list[memoryview], plan: Plan) ->
         read=read,
         digests={entry["name"]: entry["digest"] for entry in header.get("outputs", []) if entry.get("digest")},
         damaged=tuple(header.get("damaged", [])),
+        untidy=frozenset(untidy),
         messages=tuple(_message(entry) for entry in header.get("messages", [])),
         timings=header.get("timings", {}),
         reason=header.get("lost") or header.get("reason") or "",
