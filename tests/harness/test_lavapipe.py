@@ -33,9 +33,10 @@ def on_lavapipe() -> Callable[..., Profile]:
         try:
             return resolve("lavapipe", headed=headed)
         except LabError as error:
-            if os.environ.get(WITHOUT):
-                pytest.skip(f"{WITHOUT} is set: {error}")
-            pytest.fail(f"{error} {WITHOUT}=1 skips these tests instead.", pytrace=False)
+            sentence = str(error)
+        if os.environ.get(WITHOUT):
+            pytest.skip(f"{WITHOUT} is set: {sentence}")
+        pytest.fail(f"{sentence} {WITHOUT}=1 skips these tests instead.", pytrace=False)
 
     return profile
 

@@ -8,14 +8,21 @@ import itertools
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kernel_lab.operators import operator
 from kernel_lab.operators.operator import Operator
 from kernel_lab.operators.requests import Request
+from kernel_lab.planning import plans, rendering, selection
+from kernel_lab.planning.facts import COMPUTE_FEATURES, PACKING_FEATURE, DeviceFacts
+from kernel_lab.planning.includes import Source
+from kernel_lab.planning.rendering import Wgsl
 from kernel_lab.planning.scopes import Scope, scope_of
 
 _EXAMPLES = os.environ.get("KERNEL_LAB_EXAMPLES")
@@ -106,3 +113,45 @@ def tiny_scope(operator_from: Callable[..., Operator]) -> Callable[..., Scope]:
         return found
 
     return scope
+
+
+class Rendered(NamedTuple):
+    """One rendering: of which template, with which names, to what, and the first case and variant that asked for it."""
+
+    source: Source
+    names: dict[str, Any]
+    wgsl: Wgsl
+    label: str
+
+
+@pytest.fixture(scope="session")
+def renderings() -> list[Rendered]:
+    """Every distinct rendering of our operators' templates, for every case and every variant that can compute it."""
+    found: dict[tuple[Source, str], Rendered] = {}
+    label = ""
+
+    def recording(source: Source, names: dict[str, Any]) -> Wgsl:
+        wgsl = rendering.render(source, names)
+        found.setdefault((source, json.dumps(names, sort_keys=True)), Rendered(source, names, wgsl, label))
+        return wgsl
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "rendering", SimpleNamespace(render=recording))
+        for op in operator.load_all().values():
+            for case in (case for case in op.cases if case.refused is None):
+                scope = scope_of(op, case.request)
+                assert isinstance(scope, Scope)
+                for variant in (d.variant for d in selection.eligible(scope) if d.can_run):
+                    label = f"{case.query}:{variant.id}"
+                    for facts in (_RICH, _EMULATING) if variant.lab.emulation else (_RICH,):
+                        plans.plan_of(scope, variant, facts)
+    return list(found.values())
+
+
+_MATRIX = {"resultComponentType": "f32", "M": 8, "N": 8, "K": 8}
+_RICH = DeviceFacts(
+    features=frozenset({PACKING_FEATURE, *COMPUTE_FEATURES}),
+    matrix_configs=({"componentType": "f16", **_MATRIX}, {"componentType": "f32", **_MATRIX}),
+    info={"subgroupMinSize": 32, "subgroupMaxSize": 32},
+)
+_EMULATING = replace(_RICH, emulate_matrices=True)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernel_lab.cli.explain import ANY_DEVICE
 from kernel_lab.errors import LabError
-from kernel_lab.mutating import choosing, equivalents, faults, kinds, wgsl
+from kernel_lab.mutating import choosing, equivalents, faults, kinds, survey, wgsl
 from kernel_lab.mutating.choosing import Wanted
 from kernel_lab.mutating.engine import Court
 from kernel_lab.mutating.equivalents import Equivalents
@@ -266,7 +267,8 @@ def mutants_of(plan: Plan, variants: tuple[str, ...] = ("plain",)) -> dict[Fault
     return {fault: tuple(Mutant(fault, host, change) for host in hosts) for fault, change in found}
 
 
-PLAN = plan_of("y[0] = (params.stride_height * 3u - y[1]) / params.count;", "if (y[0] > 4u && y[1] < 2u) { return; }")
+PLAN_LINE = "y[0] = (params.stride_height * 3u - y[1]) / params.count;"
+PLAN = plan_of(PLAN_LINE, "if (y[0] > 4u && y[1] < 2u) { return; }")
 
 
 def drawn(wanted: Wanted, seed: int, variants: tuple[str, ...] = ("plain",)) -> Iterator[Mutant]:
@@ -423,6 +425,13 @@ def test_an_argument_may_hold_in_some_variants_only(tmp_path: Path) -> None:
     assert judged(answers(), written(tmp_path, entry_for(fault, where="Tiny:*:pl*"))).fate == "equivalent"
 
 
+def test_an_argument_may_cover_all_that_happens_to_a_line(tmp_path: Path) -> None:
+    known = written(tmp_path, entry_for(of_kind([PLAN], "quotient")[0][0], kind="*", after="*"))
+    entries = {fault: known.entry_for(same[0]) for fault, same in mutants_of(PLAN).items()}
+    assert {fault.before for fault, entry in entries.items() if entry} == {f"  {PLAN_LINE}"}
+    assert all(entry for fault, entry in entries.items() if fault.before == f"  {PLAN_LINE}")
+
+
 def test_an_entry_that_fits_no_mutant_is_stale(tmp_path: Path) -> None:
     fault, _ = of_kind([PLAN], "quotient")[0]
     known = written(tmp_path, entry_for(fault), entry_for(fault, before="gone"), entry_for(fault, template="unseen"))
@@ -448,3 +457,63 @@ def test_an_entry_stands_once(tmp_path: Path) -> None:
 
 def test_no_file_is_no_entry(tmp_path: Path) -> None:
     assert equivalents.load([tmp_path]).entries == {}
+
+
+# --- surveying
+
+
+def test_the_same_wgsl_in_another_variant_is_tried_last(operator_from: Callable[..., Operator]) -> None:
+    operator = operator_with_variants(operator_from)
+    found = survey.survey([operator], ANY_DEVICE)
+    [same] = [same for fault, same in found.mutants.items() if fault.kind == "bits"]
+    assert [mutant.host.variant for mutant in same] == ["plain", "small"]
+    assert [trial.query for trial in same[1].host.trials] == ["lab.test.Tiny:one:small"]
+    assert [trial.query for trial in same[1].elsewhere] == [
+        "lab.test.Tiny:many:plain",
+        "lab.test.Tiny:many (folded):plain",
+    ]
+    assert same[0].elsewhere == ()
+
+
+def test_a_dispatch_by_count_is_also_tried_folded(operator_from: Callable[..., Operator]) -> None:
+    [plain, _] = survey.survey([operator_with_variants(operator_from)], ANY_DEVICE).hosts
+    found = {trial.name: trial.plan.passes[0].workgroups for trial in plain.trials}
+    assert found == {"one": (1, 1, 1), "many": (5, 1, 1), "many (folded)": (2, 3, 1)}
+
+
+def test_a_pattern_leaves_variants_out(operator_from: Callable[..., Operator]) -> None:
+    found = survey.survey([operator_with_variants(operator_from)], ANY_DEVICE, "sm*")
+    assert [host.variant for host in found.hosts] == ["small"]
+    assert not found.complete
+    with pytest.raises(LabError, match="no variant"):
+        survey.survey([operator_with_variants(operator_from)], ANY_DEVICE, "nothing")
+
+
+def operator_with_variants(operator_from: Callable[..., Operator]) -> Operator:
+    """y = x in two variants of the same WGSL, of which the second takes one element only."""
+    storage, write = {"type": "read-only-storage"}, {"type": "storage"}
+    bindings = [{"name": "x", "arg": "x", "buffer": storage}, {"name": "y", "arg": "y", "buffer": write}]
+    dispatch = {"threads": "numel(shapes.x)", "workgroupSize": 64}
+    item = {"id": "copy", "shader": "copy.wgsl.jinja", "bindings": bindings, "dispatch": dispatch}
+    packed = {"packing": {"*": "packed"}}
+    manifest = {
+        "domain": "lab.test", "name": "Tiny", "sinceVersion": 1,
+        "inputs": [{"role": "x", "dtype": "T"}],
+        "outputs": [{"role": "y", "dtype": "T", "rank": "ranks.x", "shape": "shapes.x"}],
+        "typeConstraints": {"T": ["uint32"]},
+        "variants": [
+            {"id": "plain", "passes": [item], "x-lab": packed},
+            {"id": "small", "when": ["numel(shapes.x) == 1"], "passes": [item], "x-lab": packed},
+        ],
+    }  # fmt: skip
+    template = (
+        "{{ env.wgsl.resourceDeclarations }}\n@compute @workgroup_size(64)\n"
+        "fn main(@builtin(global_invocation_id) id: vec3<u32>) {\n  y[id.x] = x[id.x] ^ 0u;\n}\n"
+    )
+    data = {"kind": "random", "generator": "lowbias32", "seed": 1, "min": 0, "max": 9}
+    cases = [
+        {"name": name, "inputs": {"x": {"dtype": "uint32", "shape": [size], "data": data}}}
+        for name, size in (("one", 1), ("many", 300))
+    ]
+    test = json.dumps({"op": "lab.test.Tiny", "cases": cases})
+    return operator_from(manifest, **{"copy.wgsl.jinja": template, "test.json": test})

@@ -96,7 +96,7 @@ class Browser:
         return not self._link.closed.is_set() and self._browser.is_connected()
 
     async def run(self, job: Job) -> RunResult:
-        """Runs one job. Crash and timeout are statuses; Disconnected only if the page was gone before it had the job."""
+        """Runs one job. Crash and timeout are statuses; Disconnected only if the page was gone before it had it."""
         number = next(_numbers)
         frame, served = frames.run_frame(job, number, self._link.known_wgsl, f"/blobs/{self._name}")
         self._hub.served.update(served)

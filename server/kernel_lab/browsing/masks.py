@@ -1,6 +1,7 @@
 """What a profile hides of its adapter, as written on a command line: so that every fallback can be run on one machine.
 
-In: the texts of `--mask`, `--limit` and `--subgroups`, and `--emulate-matrices`. Out: a `Mask`. LabError names what is allowed.
+In: the texts of `--mask`, `--limit` and `--subgroups`, and `--emulate-matrices`. Out: a `Mask`. LabError names what is
+allowed.
 """
 
 import difflib

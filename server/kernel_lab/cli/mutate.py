@@ -14,7 +14,14 @@ from rich.table import Table
 from kernel_lab import runs
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import console
-from kernel_lab.cli.console import BrowserOption, JsonOption, MaskOption, PackageOption, ReferenceOption
+from kernel_lab.cli.console import (
+    BrowserOption,
+    EmulateOption,
+    JsonOption,
+    MaskOption,
+    PackageOption,
+    ReferenceOption,
+)
 from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import Journal, new_run_folder
 from kernel_lab.mutating import choosing, equivalents, faults, survey
@@ -42,6 +49,7 @@ def add_to(app: typer.Typer) -> None:
         ] = None,
         browser: BrowserOption = "default",
         mask: MaskOption = None,
+        emulate_matrices: EmulateOption = False,
         package: PackageOption = None,
         reference: ReferenceOption = None,
         as_json: JsonOption = False,
@@ -55,7 +63,7 @@ def add_to(app: typer.Typer) -> None:
             raise LabError(f"no operator fits {op!r}; `kernel-lab list` shows what there is.")
         known = equivalents.load(sorted({operator.folder.parent for operator in operators}))
         wanted = Wanted(count, per_template, per_kind)
-        with Lab(console.profile(browser, False, mask)) as lab:
+        with Lab(console.profile(browser, mask=mask, emulate_matrices=emulate_matrices)) as lab:
             described = runs.describe(lab.info)
             if not as_json:
                 for text in runs.headline(lab.info):

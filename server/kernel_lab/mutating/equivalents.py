@@ -17,11 +17,13 @@ from kernel_lab.mutating.survey import Mutant, Survey
 from kernel_lab.queries import parse
 
 FILE = "equivalent-mutants.json"
+_Line = tuple[str, str, str]
+"""Template, function or pass, and the line's text."""
 
 
 class Entry(BaseModel):
-    """`template`, `place`, `kind`, `before` and `after` name the fault (`Fault.key`). `where`: the variants in which it
-    changes nothing.
+    """`template`, `place`, `kind`, `before` and `after` name the fault (`Fault.key`); `kind` and `after` may be `*`,
+    where nothing that happens to a line can matter. `where`: the variants in which it changes nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,13 +37,15 @@ class Entry(BaseModel):
     argument: Annotated[str, Field(min_length=20)]
 
     @property
-    def key(self) -> tuple[str, str, str, str, str]:
-        return (self.template, self.place, self.kind, self.before, self.after)
+    def line(self) -> _Line:
+        return (self.template, self.place, self.before)
 
     def covers(self, mutant: Mutant) -> bool:
-        return self.key == mutant.fault.key and self._holds_in(mutant.host.operator, mutant.host.variant)
+        template, place, kind, before, after = mutant.fault.key
+        same = self.line == (template, place, before) and self.kind in ("*", kind) and self.after in ("*", after)
+        return same and self.holds_in(mutant.host.operator, mutant.host.variant)
 
-    def _holds_in(self, operator: str, variant: str) -> bool:
+    def holds_in(self, operator: str, variant: str) -> bool:
         return parse(self.where).matches(operator, None, variant)
 
 
@@ -53,12 +57,13 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Equivalents:
-    """The entries by the fault they name."""
+    """The entries by the line they speak of."""
 
-    entries: Mapping[tuple[str, str, str, str, str], tuple[Entry, ...]]
+    entries: Mapping[_Line, tuple[Entry, ...]]
 
     def entry_for(self, mutant: Mutant) -> Entry | None:
-        found = self.entries.get(mutant.fault.key, ())
+        template, place, _, before, _ = mutant.fault.key
+        found = self.entries.get((template, place, before), ())
         return next((entry for entry in found if entry.covers(mutant)), None)
 
     def stale(self, survey: Survey) -> list[Entry]:
@@ -68,28 +73,28 @@ class Equivalents:
         if not survey.complete:
             return []
         seen: dict[str, set[tuple[str, str]]] = {}
-        used: set[int] = set()
+        used: set[Entry] = set()
         for fault, mutants in survey.mutants.items():
             for mutant in mutants:
                 seen.setdefault(fault.template, set()).add((mutant.host.operator, mutant.host.variant))
                 entry = self.entry_for(mutant)
                 if entry is not None:
-                    used.add(id(entry))
-        unused = [entry for found in self.entries.values() for entry in found if id(entry) not in used]
-        return [entry for entry in unused if any(entry._holds_in(*host) for host in seen.get(entry.template, ()))]
+                    used.add(entry)
+        unused = [entry for found in self.entries.values() for entry in found if entry not in used]
+        return [entry for entry in unused if any(entry.holds_in(*host) for host in seen.get(entry.template, ()))]
 
 
 def load(folders: Iterable[Path]) -> Equivalents:
     """The entries of every such file in these folders; LabError names whatever is wrong. No file: no entry."""
-    entries: dict[tuple[str, str, str, str, str], tuple[Entry, ...]] = {}
+    entries: dict[_Line, tuple[Entry, ...]] = {}
     for path in (folder / FILE for folder in folders):
         if not path.is_file():
             continue
         for entry in _read(path):
-            known = entries.get(entry.key, ())
-            if any(entry.where == other.where for other in known):
+            known = entries.get(entry.line, ())
+            if any(entry.model_copy(update={"argument": other.argument}) == other for other in known):
                 raise LabError(f"{FILE}: this entry stands twice: {entry.template}, {entry.kind}: {entry.before!r}.")
-            entries[entry.key] = (*known, entry)
+            entries[entry.line] = (*known, entry)
     return Equivalents(entries)
 
 

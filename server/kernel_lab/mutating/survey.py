@@ -4,8 +4,8 @@ In: operators, the device's facts, which variants. Out: `Trial`s and `Mutant`s. 
 
 Every case of a variant is a trial of its mutants. So is one case a pass planned for a device that allows only two
 workgroups in a dimension: then the count is folded over x and y, which else only the largest tensors need
-(tests/browser/test_folded.py runs the same). And so, after those, are the cases of the operator's other variants that run
-the same WGSL, to the letter: a preparation pass is tested wherever it is used.
+(tests/browser/test_folded.py runs the same). And so, after those, are the cases of other variants of the operator that
+run the same WGSL, to the letter: a preparation pass is tested wherever it is used.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -10,8 +10,9 @@ integral float would print as `16.0`: results are made integers again.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,7 @@ from kernel_lab.errors import LabError
 from kernel_lab.operators import dtypes
 
 MAX_LENGTH = 4000
+NAMES_SHOWN = 8
 _ALLOWED: tuple[type[nodes.Node], ...] = (
     nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.Call, nodes.CondExpr, nodes.List,
     nodes.Concat, nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv,
@@ -128,8 +130,7 @@ class Expression:
     def __call__(self, scope: Mapping[str, Any]) -> Any:
         missing = [name for name in self.names if name not in scope]
         if missing:
-            known = ", ".join(sorted(name for name in scope))
-            raise Unmet(f"`{self.text}`: unknown name {missing[0]!r} (known: {known}).")
+            raise Unmet(f"`{self.text}`: unknown name {missing[0]!r} (known: {_nearest(missing[0], scope)}).")
         try:
             value = self._template.make_module(dict(scope)).__dict__["value"]
         except UndefinedError as error:
@@ -143,6 +144,13 @@ class Expression:
 
 def _has_hole(value: Any) -> bool:
     return isinstance(value, StrictUndefined) or (isinstance(value, list) and any(map(_has_hole, value)))
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """The known names most like an unknown one: a manifest knows some 80, and the one that was meant is among a few."""
+    names = sorted(known, key=lambda other: -SequenceMatcher(None, name, other).ratio())
+    more = f", … {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(sorted(names[:NAMES_SHOWN])) + more
 
 
 @lru_cache(maxsize=8192)

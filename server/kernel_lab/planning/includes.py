@@ -90,7 +90,7 @@ def _collect(
     path = find(name, folders, above[-1] if above else "")
     files.append(path)
     try:
-        text = path.read_text("utf-8").replace("\r\n", "\n")
+        text = path.read_text("utf-8")  # every kind of line end becomes \n
     except ValueError as error:
         raise LabError(f"{name}: is not UTF-8: {error}.") from None
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):

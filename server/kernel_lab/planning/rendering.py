@@ -10,6 +10,7 @@ byte what rendering without it gives (`rendered_plainly`; a test compares the tw
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,6 +26,7 @@ from kernel_lab.planning.includes import Origin, Source
 
 _FIRST_MARK = 0xF0000
 _LAST_MARK = 0xFFFFD
+_MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ def _render(source: Source, names: str) -> Wgsl:
     lines, origins = [], []
     last: Origin | None = None
     for line in marked.split("\n"):
-        marks = [ord(char) - _FIRST_MARK for char in line if _FIRST_MARK <= ord(char) <= _LAST_MARK]
-        last = source.origins[marks[-1]] if marks else last if not line.strip() else None
+        marks = _MARK.findall(line)
+        last = source.origins[ord(marks[-1]) - _FIRST_MARK] if marks else last if not line.strip() else None
         origins.append(last)
         lines.append(_unmarked(line))
     text = "\n".join(lines)
@@ -98,9 +100,14 @@ def _key(names: Mapping[str, Any]) -> str:
     return json.dumps(names, sort_keys=True)
 
 
+def _host_number(text: str) -> Any:
+    value = float(text)
+    return normalised(value) if abs(value) < 1e21 else value  # from there on JavaScript writes an exponent
+
+
 def _names(key: str) -> dict[str, Any]:
     """As JavaScript sees them: its 16.0 is 16."""
-    names: dict[str, Any] = json.loads(key, parse_float=lambda text: normalised(float(text)))
+    names: dict[str, Any] = json.loads(key, parse_float=_host_number)
     return names
 
 
@@ -111,6 +118,10 @@ def _run(source: Source, text: str, names: Mapping[str, Any]) -> str:
         raise TemplateFault(f"{source.origin(error.lineno)}: {error.message}") from None
     except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError) as error:
         raise TemplateFault(f"{source.origin(_template_line(error))}: {error}") from None
+    except SyntaxError as error:  # from Python itself, of Jinja's translation: `break` outside a loop
+        raise TemplateFault(f"{source.name}: {error.msg}") from None
+    except RecursionError:
+        raise TemplateFault(f"{source.name}: is nested too deeply, or a macro calls itself without end") from None
 
 
 @lru_cache(maxsize=512)
@@ -131,7 +142,7 @@ def _template_line(error: BaseException) -> int:
 
 
 def _unmarked(text: str) -> str:
-    return "".join(char for char in text if not _FIRST_MARK <= ord(char) <= _LAST_MARK)
+    return _MARK.sub("", text)
 
 
 def _filled(origins: list[Origin | None]) -> list[Origin | None]:
@@ -149,9 +160,7 @@ def _marked(source: Source) -> str:
     if len(source.origins) > _LAST_MARK - _FIRST_MARK:
         raise TemplateFault(f"{source.name}: {len(source.origins)} lines; a template may have 65,533.")
     if _unmarked(source.text) != source.text:
-        raise TemplateFault(
-            f"{source.name}: has characters of Unicode's last private-use planes, which mark lines here."
-        )
+        raise TemplateFault(f"{source.name}: has characters of Unicode's plane 15, which mark lines here.")
     parts: list[str] = []
     try:
         tokens = list(_ENVIRONMENT.lexer.tokeniter(source.text, source.name))
@@ -159,21 +168,25 @@ def _marked(source: Source) -> str:
         raise TemplateFault(f"{source.origin(error.lineno)}: {error.message}") from None
     line, previous = 0, ""
     rest = source.text
-    for _, kind, value in tokens:
+    for number, (_, kind, value) in enumerate(tokens, 1):
         # tokeniter drops what whitespace control drops; the source itself is copied, so that Jinja drops it again
         start = rest.index(value)
         skipped, rest = rest[:start], rest[start + len(value) :]
         parts.append(skipped)
         line += skipped.count("\n")
-        parts.append(_mark_data(value, line, previous) if kind == "data" else value)
+        at_end = number == len(tokens)
+        parts.append(_mark_data(value, line, previous, at_end) if kind == "data" else value)
         line += value.count("\n")
+        if at_end and kind == "variable_end":
+            parts.append(chr(_FIRST_MARK + line))
         previous = kind
     return "".join(parts) + rest
 
 
-def _mark_data(text: str, line: int, previous: str) -> str:
+def _mark_data(text: str, line: int, previous: str, at_end: bool) -> str:
+    """A mark at each line's end; the last piece is followed by a tag, which may strip it, unless the template ends."""
     pieces = text.split("\n")
-    for index, piece in enumerate(pieces[:-1]):
+    for index, piece in enumerate(pieces if at_end else pieces[:-1]):
         visible = piece.rstrip()
         follows_value = index == 0 and previous == "variable_end"
         if visible or follows_value:
