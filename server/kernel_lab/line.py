@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from kernel_lab.browsing.lab import Lab
+from kernel_lab.errors import LabError
 from kernel_lab.judging import failure_report, verdicts
 from kernel_lab.judging.failure_report import Evidence, repeat_command
 from kernel_lab.judging.verdicts import Verdict
@@ -75,10 +76,17 @@ def plan(scope: Scope, decision: Decision, facts: DeviceFacts) -> Plan:
 def follow(
     operator: Operator, case: Case, lab: Lab, variant: str | None = None, options: Options | None = None
 ) -> Verdict:
-    """All ten steps for one case, on the selected variant or on the one that is named."""
+    """All ten steps for one case, on the selected variant or on the one that is named.
+
+    A case that cannot be made, or a variant that cannot be planned, fails with that sentence: a run goes on. LabError
+    only from the Lab.
+    """
     options = options or Options()
     started = time.perf_counter()
-    scope = check(operator, case)
+    try:
+        scope = check(operator, case)
+    except LabError as error:
+        return _verdict(case, "", "failed", str(error))
     if isinstance(scope, Refused) or case.refused is not None:
         return _refusal(case, scope)
     facts = lab.facts
@@ -89,12 +97,15 @@ def follow(
     if not chosen.can_run:
         outcome: verdicts.Outcome = "skipped" if chosen.stage in ("requires", "limits") else "failed"
         return _verdict(case, chosen.variant.id, outcome, chosen.reason)
-    planned = plan(scope, chosen, facts)
-    before_reference = time.perf_counter()
-    expected, source = expected_of(operator, case)
-    reference_ms = 1e3 * (time.perf_counter() - before_reference)
-    timing = options.timing and "timestamp-query" in facts.features
-    job = frames.job_of(planned, case.inputs, expected, options.deadline_ms, timing=timing)
+    try:
+        planned = plan(scope, chosen, facts)
+        before_reference = time.perf_counter()
+        expected, source = expected_of(operator, case)
+        reference_ms = 1e3 * (time.perf_counter() - before_reference)
+        timing = options.timing and "timestamp-query" in facts.features
+        job = frames.job_of(planned, case.inputs, expected, options.deadline_ms, timing=timing)
+    except LabError as error:
+        return _verdict(case, chosen.variant.id, "failed", str(error))
     planned_at = time.perf_counter()
     result = lab.run(job)
     returned_at = time.perf_counter()

@@ -118,8 +118,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Makes `--dist loadgroup` group again: pytest-xdist 3.8 tells a test's group by a suffix of its node id, written in
-    a way that pytest 9.2 no longer reads. Can go with https://github.com/pytest-dev/pytest-xdist/issues/1386.
+    """Makes `--dist loadgroup` group again: pytest-xdist 3.8 tells a test's group by a suffix of its node id, written
+    in a way that pytest 9.2 no longer reads. Can go with https://github.com/pytest-dev/pytest-xdist/issues/1386.
     """
     if not config.getoption("loadgroup", False):
         return

@@ -97,12 +97,14 @@ def run_pytest(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str
 
     def run(text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         (tmp_path / "test_sample.py").write_text(text)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", *arguments]
+        # hypothesis and anyio take longer to load, in each worker, than a sample takes to run
+        without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "hypothesispytest", "anyio")]
+        command = [sys.executable, "-m", "pytest", *without, "-ra", *arguments]
         environment = {**os.environ, "KERNEL_LAB_CACHE": str(tmp_path / "cache")}
         # a worker of ours must not make pytest in there believe that it is one too
         environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
         return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
 
     return run

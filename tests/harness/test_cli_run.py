@@ -1,4 +1,4 @@
-"""The command line with a browser behind it: exit codes, the last line, the journal, and the command that repeats a failure."""
+"""The command line with a browser behind it: exit codes, last line, journal, and the command that repeats a failure."""
 
 import json
 import os

@@ -61,7 +61,7 @@ def judge(lab: Lab, found: Survey) -> Callable[..., Outcome]:
             for fault, same in found.mutants.items()
             if fault.kind == kind and before in fault.before and after in fault.after
         ]
-        return Court(lab.run, deadline_ms, Equivalents({})).judge(mutant)
+        return Court(lab.run, lab.prepare, deadline_ms, Equivalents({})).judge(mutant)
 
     return judged
 

@@ -323,7 +323,7 @@ def test_a_fault_comes_again_in_another_variant_only_after_all_others() -> None:
 
 
 def court(answer: Callable[[Job], RunResult], known: Equivalents | None = None) -> Court:
-    return Court(answer, 1000, known or Equivalents({}))
+    return Court(answer, lambda _: None, 1000, known or Equivalents({}))
 
 
 def answers(status: Status = "ok", value: int = 1, text: str = "") -> RunResult:
@@ -367,6 +367,17 @@ def test_a_case_that_the_kernel_itself_fails_catches_nothing() -> None:
     assert list(judge.wrong) == ["lab.test.Tiny:first:plain"]
 
 
+def test_pipelines_are_compiled_before_the_clock_runs() -> None:
+    """Each text once, and all again in the browser that follows one that was lost."""
+    prepared: list[str] = []
+    results = iter([answers(), answers("timeout"), answers()])
+    fault, change = of_kind([PLAN], "quotient")[0]
+    judge = Court(lambda _: next(results), lambda plans: prepared.append(plans[0].label), 1000, Equivalents({}))
+    assert judge.judge(Mutant(fault, host_of(PLAN), change)).fate == "survived"
+    assert judge.judge(Mutant(fault, host_of(PLAN), change)).fate == "caught"
+    assert len(prepared) == 2
+
+
 def test_a_slow_compiler_is_given_time() -> None:
     deadlines = []
 
@@ -390,13 +401,13 @@ def test_a_harness_error_is_no_verdict() -> None:
 ARGUMENT = "The quotient is 0 either way, because the case says so."
 
 
-def entry_for(fault: Fault, **changed: str) -> dict[str, str]:
+def entry_for(fault: Fault, **changed: Any) -> dict[str, Any]:
     template, place, kind, before, after = fault.key
     whole = {"template": template, "place": place, "kind": kind, "before": before, "after": after}
     return {**whole, "argument": ARGUMENT, **changed}
 
 
-def written(folder: Path, *entries: dict[str, str]) -> Equivalents:
+def written(folder: Path, *entries: dict[str, Any]) -> Equivalents:
     (folder / equivalents.FILE).write_text(json.dumps({"equivalents": entries}))
     return equivalents.load([folder])
 
@@ -421,8 +432,10 @@ def test_an_argument_that_a_case_refutes_is_found_out(tmp_path: Path) -> None:
 
 def test_an_argument_may_hold_in_some_variants_only(tmp_path: Path) -> None:
     fault, _ = of_kind([PLAN], "quotient")[0]
-    assert judged(answers(), written(tmp_path, entry_for(fault, where="*:*:other"))).fate == "survived"
-    assert judged(answers(), written(tmp_path, entry_for(fault, where="Tiny:*:pl*"))).fate == "equivalent"
+    assert judged(answers(), written(tmp_path, entry_for(fault, where=["*:*:other"]))).fate == "survived"
+    assert (
+        judged(answers(), written(tmp_path, entry_for(fault, where=["*:*:other", "Tiny:*:pl*"]))).fate == "equivalent"
+    )
 
 
 def test_an_argument_may_cover_all_that_happens_to_a_line(tmp_path: Path) -> None:

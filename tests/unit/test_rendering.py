@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_lab import resources
 from kernel_lab.errors import LabError
+from kernel_lab.operators import operator
 from kernel_lab.planning import includes
 from kernel_lab.planning.includes import Origin, Source
 from kernel_lab.planning.rendering import TemplateFault, Wgsl, render, rendered_plainly
 
 Write = Callable[..., Source]
+SHIPPED = operator.load_all()
 
 
 @pytest.fixture
@@ -49,15 +50,15 @@ def test_every_rendering_of_ours_is_the_same_without_marks(renderings: list[Any]
 
 def test_every_line_of_ours_has_an_origin_that_reads_like_it(renderings: list[Any]) -> None:
     pairs = {
-        (text.strip(), found.wgsl.origin(number))
+        (found.label.partition(":")[0], text.strip(), found.wgsl.origin(number))
         for found in renderings
         for number, text in enumerate(found.wgsl.text.split("\n"), 1)
         if text.strip()
     }
     assert len(pairs) > 500
-    for text, origin in pairs:
+    for op, text, origin in pairs:
         assert origin is not None, text
-        template = _template_line(origin)
+        template = _template(op, origin.file)[origin.line - 1]
         if not re.search(r"\{[{%#]", template):
             assert text.endswith(template.strip()), f"{origin}: {template}\n{text}"
         elif "{{" not in template:
@@ -65,13 +66,9 @@ def test_every_line_of_ours_has_an_origin_that_reads_like_it(renderings: list[An
 
 
 @cache
-def _lines(file: str) -> list[str]:
-    (path,) = resources.shaders().glob(f"*/{file}")
-    return path.read_text("utf-8").split("\n")
-
-
-def _template_line(origin: Origin) -> str:
-    return _lines(origin.file)[origin.line - 1]
+def _template(op: str, file: str) -> list[str]:
+    folders = SHIPPED[op].template_folders
+    return next(folder / file for folder in folders if (folder / file).is_file()).read_text("utf-8").split("\n")
 
 
 def _tokens(text: str) -> list[str]:

@@ -68,7 +68,7 @@ def add_to(app: typer.Typer) -> None:
             if not as_json:
                 for text in runs.headline(lab.info):
                     console.out.print(escape(text))
-            court = Court(lab.run, int(1000 * deadline), known)
+            court = Court(lab.run, lab.prepare, int(1000 * deadline), known)
             journal = Journal(report or new_run_folder(), {"command": "mutate", "seed": seed, **described})
             try:
                 found = _survey(operators, lab, variants, quiet=as_json)

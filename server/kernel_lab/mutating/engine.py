@@ -17,10 +17,11 @@ from kernel_lab.mutating.choosing import Draw
 from kernel_lab.mutating.equivalents import Entry, Equivalents
 from kernel_lab.mutating.faults import PLAN_KINDS
 from kernel_lab.mutating.survey import Mutant, Trial
+from kernel_lab.planning.plans import Plan
 from kernel_lab.serving import frames
 from kernel_lab.serving.frames import Job, RunResult
 
-COMPILE_DEADLINE_MS = 60_000
+PATIENT_DEADLINE_MS = 60_000
 _NOT_ITS_FAULT = ("waiting for pipelines", "waiting for a device")
 """What the page waited for when time ran out: a pipeline that is slow to compile says nothing about its kernel."""
 
@@ -53,17 +54,20 @@ class Outcome:
 class Court:
     """Judges mutants one after the other; remembers which cases caught most, and which kernels were found right.
 
-    `run`: gives a job to a browser. `deadline_ms`: for one run; a mutant that takes longer where its kernel does not is
-    caught. `wrong`: the kernels that fail a case unchanged, and how.
+    `run`: gives a job to a browser; `prepare`: compiles a plan's pipelines there, before the clock runs. `deadline_ms`:
+    for one run; a mutant that takes longer where its kernel does not is caught. `wrong`: the kernels that fail a case
+    unchanged, and how.
     """
 
     run: Callable[[Job], RunResult]
+    prepare: Callable[[list[Plan]], None]
     deadline_ms: int
     equivalents: Equivalents
     wrong: dict[str, str] = field(default_factory=dict)
     _jobs: dict[str, Job] = field(default_factory=dict)
     _right: dict[str, bool] = field(default_factory=dict)
     _catches: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _compiled: set[str] = field(default_factory=set)
 
     def judge_all(self, draw: Draw) -> Iterator[Outcome]:
         """Draws and judges until enough compiled."""
@@ -110,9 +114,15 @@ class Court:
         return self._jobs[trial.query]
 
     def _result(self, job: Job) -> RunResult:
+        digests = {item.wgsl.digest for item in job.plan.passes}
+        if not digests <= self._compiled:
+            self.prepare([job.plan])
+            self._compiled |= digests
         result = self.run(job)
-        if result.status == "timeout" and any(text in _said(result) for text in _NOT_ITS_FAULT):
-            return self.run(replace(job, deadline_ms=COMPILE_DEADLINE_MS))
+        if result.status in ("timeout", "crash", "device_lost"):
+            self._compiled.clear()
+            if any(text in _said(result) for text in _NOT_ITS_FAULT):
+                return self.run(replace(job, deadline_ms=PATIENT_DEADLINE_MS))
         return result
 
     def _is_right(self, trial: Trial) -> bool:

@@ -23,7 +23,8 @@ _Line = tuple[str, str, str]
 
 class Entry(BaseModel):
     """`template`, `place`, `kind`, `before` and `after` name the fault (`Fault.key`); `kind` and `after` may be `*`,
-    where nothing that happens to a line can matter. `where`: the variants in which it changes nothing.
+    where nothing that happens to a line can matter. `where`: queries of the variants in which it changes
+    nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -33,7 +34,7 @@ class Entry(BaseModel):
     kind: str
     before: str
     after: str
-    where: str = "*"
+    where: tuple[str, ...] = ("*",)
     argument: Annotated[str, Field(min_length=20)]
 
     @property
@@ -46,7 +47,7 @@ class Entry(BaseModel):
         return same and self.holds_in(mutant.host.operator, mutant.host.variant)
 
     def holds_in(self, operator: str, variant: str) -> bool:
-        return parse(self.where).matches(operator, None, variant)
+        return any(parse(query).matches(operator, None, variant) for query in self.where)
 
 
 class _File(BaseModel):

@@ -54,7 +54,7 @@ def _grouped(code: Code, tokens: range) -> str:
 
 def _binary(code: Code, function: Function, operators: str) -> Iterator[int]:
     wanted = operators.split()
-    return (i for i in function.body if code.at(i) in wanted and code.is_binary(i))
+    return (index for index in function.binary if code.tokens[index].text in wanted)
 
 
 def _split_number(text: str) -> tuple[int, str, Callable[[int], str]] | None:
@@ -69,13 +69,11 @@ def _split_number(text: str) -> tuple[int, str, Callable[[int], str]] | None:
 
 
 def _numbers(code: Code, function: Function) -> Iterator[tuple[int, int, Callable[[int], str]]]:
-    """Whole numbers in expressions, not in a type's arguments."""
-    typed = {i for opening, closing in code.partner.items() if code.at(opening) == "<" for i in range(opening, closing)}
-    for index in function.body:
-        if code.tokens[index].kind == "number" and index not in typed:
-            split = _split_number(code.at(index))
-            if split is not None:
-                yield index, split[0], split[2]
+    """Whole numbers in expressions, with their values and how to write others."""
+    for index in function.numbers:
+        split = _split_number(code.at(index))
+        if split is not None:
+            yield index, split[0], split[2]
 
 
 def constant(code: Code, function: Function) -> Iterator[Edit]:
@@ -86,8 +84,8 @@ def constant(code: Code, function: Function) -> Iterator[Edit]:
         yield _token(code, index, written(value + 1))
         if value > 0:
             yield _token(code, index, written(value - 1))
-    for index in function.body:
-        if code.tokens[index].kind == "number" and _split_number(code.at(index)) is None:
+    for index in function.numbers:
+        if _split_number(code.at(index)) is None:
             digits = code.at(index).rstrip("fh")
             yield _token(code, index, f"{float(digits) + 1.0}{code.at(index)[len(digits) :]}")
 

@@ -45,10 +45,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function; `body` counts tokens, without the braces. `types`: what is known of parameters and local names."""
+    """A function; `body` counts tokens, without the braces. `binary`, `numbers`: the body's operators between operands,
+    and its numbers outside types. `types`: what is known of parameters and local names.
+    """
 
     name: str
     body: range
+    binary: tuple[int, ...]
+    numbers: tuple[int, ...]
     result: str = ""
     types: Mapping[str, str] = field(default_factory=dict)
 
@@ -177,12 +181,17 @@ def parse(text: str, entry: str = "main") -> Code:
     code = Code(text, tuple(tokens), partner, (), _headers(tokens, partner), _fields(tokens, partner), results)
     names = {name: range(brace + 1, partner[brace]) for name, (_, brace) in bodies.items()}
     reached = _reached(tokens, names, entry)
-    functions = [
-        Function(name, body, results[name], _types(code, bodies[name][0], body))
-        for name, body in names.items()
-        if name in reached
-    ]
+    functions = [_function(code, name, bodies[name][0], body) for name, body in names.items() if name in reached]
     return Code(text, code.tokens, partner, tuple(functions), code.headers, code.fields, results)
+
+
+def _function(code: Code, name: str, opening: int, body: range) -> Function:
+    binary = tuple(index for index in body if code.is_binary(index))
+    typed = {
+        inside for at in body if code.at(at) == "<" and at in code.partner for inside in range(at, code.partner[at])
+    }
+    numbers = tuple(index for index in body if code.tokens[index].kind == "number" and index not in typed)
+    return Function(name, body, binary, numbers, code.results[name], _types(code, opening, body))
 
 
 def _tokens(text: str) -> list[Token]:

@@ -12,19 +12,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
+import ml_dtypes
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_lab.errors import LabError
 from kernel_lab.operators import dtypes, generators
-from kernel_lab.operators.dtypes import Array
+from kernel_lab.operators.dtypes import Array, DType
+from kernel_lab.operators.parsing import first_fault, known_keys_only
 from kernel_lab.operators.requests import Opset, Request
 
 Tensors = Mapping[str, Array]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: object) -> object:
+        return known_keys_only(cls, data)
 
 
 class Values(_Model):
@@ -110,14 +117,18 @@ class Case:
 def load(path: Path, operator: str) -> tuple[Case, ...]:
     """The cases of a test.json; LabError names file, case and place of whatever is wrong."""
     where = f"{operator}/{path.name}"
+    data: object = None
     try:
-        file = CaseFile.model_validate(json.loads(path.read_text("utf-8")))
+        data = json.loads(path.read_text("utf-8"))
+        file = CaseFile.model_validate(data)
+    except FileNotFoundError:
+        raise LabError(f"{where}: the file is missing.") from None
     except json.JSONDecodeError as error:
         raise LabError(f"{where}: line {error.lineno}: not JSON: {error.msg}.") from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise LabError(f"{where}: {place}: {first['msg']} (found: {first['input']!r:.80}).") from None
+        raise LabError(f"{where}: {first_fault(error, data, 'the file')}") from None
+    if file.op not in (None, operator):
+        raise LabError(f"{where}: op: must be {operator}, as its folder is called (found: {file.op!r}).")
     names = [source.name for source in file.cases]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -156,22 +167,65 @@ def _case(source: CaseSource, operator: str, fixtures: Mapping[str, list[Any]], 
 
 
 def tensor_of(source: TensorSource, fixtures: Mapping[str, list[Any]], where: str) -> Array:
-    """The array that a tensor of test.json describes."""
-    dtype, shape, data = dtypes.named(source.dtype), tuple(source.shape), source.data
+    """The array that a tensor of test.json describes; LabError if a value is none of its dtype's."""
+    dtype, shape, data = dtypes.DTYPES.get(source.dtype), tuple(source.shape), source.data
+    if dtype is None:
+        raise LabError(f"{where}: dtype {source.dtype!r} is unknown (known: {', '.join(dtypes.DTYPES)}).")
     if isinstance(data, Random):
+        _check_range(data, dtype, where)
         return generators.draw(data.seed, data.min, data.max, dtype, shape)
     values: list[Any] = data.values if isinstance(data.values, list) else _fixture(data.values, fixtures, where)
     if len(values) != dtypes.numel(shape):
         raise LabError(f"{where}: got {len(values)} values, shape {list(shape)} needs {dtypes.numel(shape)}.")
     if isinstance(data, Bits):
         kind = {8: np.uint8, 16: np.uint16, 32: np.uint32}[max(dtype.bits, 8)]
-        return dtypes.from_codes(np.array([int(text, 16) for text in values], kind), dtype, shape)
-    if dtype.is_float:  # "inf", "-inf" and "nan" are written as text: JSON has no numbers for them
-        return np.array([float(value) for value in values], np.float64).astype(dtype.numpy).reshape(shape)
-    exact = np.array(values, np.int64)
-    array = exact.astype(dtype.numpy).reshape(shape)
-    if not np.array_equal(array.astype(np.int64).reshape(-1), exact):
-        raise LabError(f"{where}: a value does not fit {dtype.name}.")
+        return dtypes.from_codes(np.array([_code(text, dtype, where) for text in values], kind), dtype, shape)
+    return _numbers(values, dtype, where).reshape(shape)
+
+
+def _check_range(data: Random, dtype: DType, where: str) -> None:
+    low, high = data.min, data.max
+    if low > high:
+        raise LabError(f"{where}: min {low:g} is above max {high:g}.")
+    if not dtype.is_float:
+        least, most = dtype.limits
+        if not (low.is_integer() and high.is_integer() and least <= low and high <= most):
+            raise LabError(f"{where}: {low:g} to {high:g} is no range of {dtype.name} ({least} to {most}).")
+
+
+def _code(text: str, dtype: DType, where: str) -> int:
+    try:
+        code = int(text, 16)
+    except ValueError:
+        raise LabError(f"{where}: {text!r} is no hexadecimal number.") from None
+    if not 0 <= code < 2**dtype.bits:
+        raise LabError(f"{where}: {text!r} does not fit the {dtype.bits} bits of {dtype.name}.")
+    return code
+
+
+_finfo: Any = ml_dtypes.finfo
+
+
+def _numbers(values: list[Any], dtype: DType, where: str) -> Array:
+    """Integers as they are; floats rounded to the dtype. JSON has no infinity or NaN: "inf", "-inf" and "nan" do."""
+    try:
+        exact = [float(value) if dtype.is_float else int(value) for value in values]
+    except (ValueError, OverflowError):
+        raise LabError(f"{where}: a value is no number of {dtype.name}.") from None
+    if dtype.is_float:
+        wide = np.array(exact, np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = wide.astype(dtype.numpy)
+            back = array.astype(np.float64)
+        largest = 1.25 * float(_finfo(dtype.numpy).max)  # more than rounds to it
+        kept = (np.isnan(wide) == np.isnan(back)) & (np.isinf(wide) == np.isinf(back))
+        fits = kept & (~np.isfinite(wide) | (np.abs(wide) <= largest))
+    else:
+        least, most = dtype.limits
+        fits = np.array([least <= n <= most and n == given for n, given in zip(exact, values, strict=True)], bool)
+        array = np.array(exact if fits.all() else [], np.int64).astype(dtype.numpy)
+    if not fits.all():
+        raise LabError(f"{where}: {values[int(np.argmin(fits))]!r} does not fit {dtype.name}.")
     return array
 
 

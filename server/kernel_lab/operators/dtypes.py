@@ -33,6 +33,12 @@ class DType:
     def is_float(self) -> bool:
         return "float" in self.name
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer dtype."""
+        half = 1 << (self.bits - 1)
+        return (-half, half - 1) if self.name.startswith("int") else (0, 2 * half - 1)
+
 
 def _table() -> dict[str, DType]:
     rows: list[tuple[str, int, int, Any, str]] = [

@@ -6,13 +6,13 @@ The format is the Hub's webgpu-kernels manifest (arrays of inputs, `derive`, `bi
 adds stands under `x-lab`.
 """
 
-from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kernel_lab.errors import LabError
 from kernel_lab.operators.dtypes import Packing
+from kernel_lab.operators.parsing import first_fault, known_keys_only
 
 Expr = str | int | float | bool
 """An expression's text, or a literal that stands for itself."""
@@ -30,18 +30,8 @@ class _Model(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys_only(cls, data: object) -> object:
-        """pydantic's own message does not say which keys are allowed."""
-        known = _keys(cls)
-        for key in data if isinstance(data, dict) else ():
-            if key not in known:
-                raise ValueError(f"unknown key {key!r} (allowed: {', '.join(known)})")
-        return data
-
-
-@cache
-def _keys(model: type[BaseModel]) -> tuple[str, ...]:
-    return tuple(field.alias or name for name, field in model.model_fields.items())
+    def _known_keys(cls, data: object) -> object:
+        return known_keys_only(cls, data)
 
 
 class Input(_Model):
@@ -258,35 +248,4 @@ def parse(data: dict[str, Any], where: str) -> Manifest:
     try:
         return Manifest.model_validate(data)
     except ValidationError as error:
-        raise LabError(f"{where}: {first_fault(error, data)}") from None
-
-
-_UNION = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false"}
-
-
-def first_fault(error: ValidationError, data: object) -> str:
-    """The first of pydantic's errors: its place in the data, what is allowed there, and what was found."""
-    first, *others = error.errors(include_url=False)
-    loc, message = first["loc"], first["msg"].removeprefix("Value error, ")
-    tried = [loc[-1], *(other["loc"][-1] for other in others if other["loc"][:-1] == loc[:-1])] if loc else []
-    if len(tried) > 1 and set(tried) <= _UNION.keys():  # a union's error names each type it tried
-        loc, message = loc[:-1], "must be " + " or ".join(dict.fromkeys(_UNION[str(name)] for name in tried))
-        others = [other for other in others if other["loc"][:-1] != loc]
-    told = first["type"] == "missing" or "unknown key" in message
-    found = "" if told else f" (found: {first['input']!r:.80})"
-    more = f"; {len(others)} more" if others else ""
-    return f"{_place(data, loc)}: {message}{found}{more}."
-
-
-def _place(data: object, loc: tuple[int | str, ...]) -> str:
-    """`variants[dp4a_im2col_nchw].passes[matmul].when`: list entries by their id where they have one."""
-    text = ""
-    for part in loc:
-        if isinstance(part, int):
-            data = data[part] if isinstance(data, list) and part < len(data) else None
-            label = data.get("id") or data.get("role") or data.get("name") if isinstance(data, dict) else None
-            text += f"[{label or part}]"
-        else:
-            data = data.get(part) if isinstance(data, dict) else None
-            text += f".{part}" if text else part
-    return text or "manifest"
+        raise LabError(f"{where}: {first_fault(error, data, 'manifest')}") from None

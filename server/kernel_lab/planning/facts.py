@@ -105,8 +105,8 @@ def masked(
     emulate_matrices: bool = False,
 ) -> DeviceFacts:
     """A poorer adapter: those features and language features hidden, those limits lowered, that range of subgroup sizes
-    claimed, its subgroup matrices left unused if they are to be emulated. LabError if no subgroup of the adapter can have
-    a size of that range.
+    claimed, its subgroup matrices left unused if they are to be emulated. LabError if no subgroup of the adapter can
+    have a size of that range.
     """
     lowered = {name: min(value, limits.get(name, value)) for name, value in facts.limits.items()}
     told = [f"{name} {value:,}" for name, value in limits.items() if value < facts.limits.get(name, 0)]
