@@ -79,12 +79,22 @@ def test_cache_folder_is_the_environment_s_or_the_user_s(cache: Path, monkeypatc
 
 def test_last_failed_reads_the_newest_run(cache: Path) -> None:
     for number, (name, query) in enumerate([("b", "op:old"), ("a", "op:new")]):
-        log = Journal(journal.runs_folder() / name, {})
+        log = Journal(journal.runs_folder() / name, {"command": "run"})
         for record in (_result(query, "failed"), _result("op:fine", "passed"), _result("op:none", "skipped")):
             log.append(record)
         log.close()
         os.utime(log.path, (1_000 + number, 1_000 + number))
     assert journal.last_failed() == ["op:new"]
+
+
+def test_last_failed_passes_over_what_other_verbs_wrote(cache: Path) -> None:
+    """`kernel-lab onnx` keeps a journal too; its cases are not the built-in ones."""
+    for number, command in enumerate(["run", "onnx"]):
+        log = Journal(journal.runs_folder() / command, {"command": command})
+        log.append(_result(f"op:{command}", "failed"))
+        log.close()
+        os.utime(log.path, (1_000 + number, 1_000 + number))
+    assert journal.last_failed() == ["op:run"]
 
 
 def test_last_failed_without_a_run_says_so(cache: Path) -> None:

@@ -1,5 +1,6 @@
 """The line from a case to its verdict, with a Lab that answers whatever a test tells it to."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_a_package_of_others_is_judged_by_its_cases_only(
 ) -> None:
     op = operator_from(tiny_manifest, **{"reference.py": "raise SystemExit('never run')"})
     foreign = Operator(op.id, op.folder, None)
-    with pytest.raises(LabError, match="reference.py is not run"):
+    with pytest.raises(LabError, match=r"reference\.py is not run"):
         line.expected_of(foreign, Case(op.id, "c", request_of(op.id, INPUTS, {}), lambda: INPUTS))
 
 
@@ -239,7 +240,7 @@ def test_a_template_that_cannot_be_rendered_fails_the_case(follow: Follow) -> No
 
 def test_a_case_whose_values_cannot_be_made_fails(operator_from: Callable[..., Operator], tiny_manifest: Json) -> None:
     tensor = {"dtype": "uint8", "shape": [2], "data": {"kind": "values", "values": [1, 300]}}
-    text = '{"cases": [{"name": "c", "inputs": {"x": %s}}]}' % str(tensor).replace("'", '"')
+    text = json.dumps({"cases": [{"name": "c", "inputs": {"x": tensor}}]})
     op = operator_from(tiny_manifest, **{"reference.py": REFERENCE, "test.json": text})
     lab: Any = FakeLab(nothing)
     verdict = line.follow(op, op.cases[0], lab)

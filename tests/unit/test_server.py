@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import json
 import socket
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -232,8 +231,8 @@ def test_a_request_too_large_is_not_read(ask: Callable[..., Answer]) -> None:
 )
 def test_a_strangers_session_is_refused(host: Host, headers: dict[str, str]) -> None:
     given = {name: value.format(cookie=_cookie(host)) for name, value in headers.items()}
-    with pytest.raises(InvalidStatus) as refused:
-        _session(host, given)
+    with pytest.raises(InvalidStatus) as refused, _session(host, given):
+        pass
     assert refused.value.response.status_code == 403
 
 
@@ -298,19 +297,17 @@ def test_a_connection_that_breaks_is_told_as_disconnected(host: Host) -> None:
         return host.hub.expect("breaking")
 
     expected = host.call(expect())
-    session = _session(host, page="breaking")
-    link = host.call(_wait(expected))
-    session.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    session.socket.shutdown(socket.SHUT_RDWR)
-    session.socket.close()
-    host.call(asyncio.wait_for(link.closed.wait(), 10))
-    with pytest.raises(Disconnected):
-        host.call(link.receive())
-    with pytest.raises(Disconnected):
-        host.call(link.send(b"late"))
-    link.closed.clear()
-    with pytest.raises(Disconnected):
-        host.call(link.send(b"sent all the same"))
+    with _session(host, page="breaking") as session:
+        link = host.call(_wait(expected))
+        session.socket.shutdown(socket.SHUT_RDWR)
+        host.call(asyncio.wait_for(link.closed.wait(), 10))
+        with pytest.raises(Disconnected):
+            host.call(link.receive())
+        with pytest.raises(Disconnected):
+            host.call(link.send(b"late"))
+        link.closed.clear()
+        with pytest.raises(Disconnected):
+            host.call(link.send(b"sent all the same"))
 
 
 def test_two_hosts_do_not_share_cookies(host: Host) -> None:

@@ -39,6 +39,7 @@ def add_to(app: typer.Typer) -> None:
         as_json: JsonOption = False,
     ) -> None:
         """Time kernels on bench.json's cases, or the harness. A software adapter's numbers say nothing of a GPU."""
+        presets = _presets(preset)
         with Lab(console.profile(browser, False, mask, limit, subgroups)) as lab:
             described = runs.describe(lab.info)
             if not as_json:
@@ -48,7 +49,7 @@ def add_to(app: typer.Typer) -> None:
                 report = harness.measure(lab, cases)
             else:
                 queries = [parse(text) for text in query or ["*"]]
-                report = {"kernels": kernels.measure(lab, queries, _presets(preset), rounds)}
+                report = {"kernels": kernels.measure(lab, queries, presets, rounds)}
         if as_json:
             console.print_json({"environment": described, **report})
         elif overhead:

@@ -45,7 +45,7 @@ def add_to(app: typer.Typer) -> None:
 
     @browsers.command("install")
     def install(names: Annotated[list[str], typer.Argument(metavar="NAME...", help=", ".join(INSTALLABLE))]) -> None:
-        """Get something, and see that it works. What is there already is kept."""
+        """Get something and see that it works. What is there is kept, until `kernel-lab cache clear`."""
         unknown = [name for name in names if name not in INSTALLABLE]
         if unknown:
             raise LabError(f"{unknown[0]!r} cannot be installed; known: {', '.join(INSTALLABLE)}.")

@@ -25,7 +25,7 @@ from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import plans, scopes, selection
 from kernel_lab.planning.facts import PACKING_FEATURE, DeviceFacts
-from kernel_lab.planning.plans import Plan
+from kernel_lab.planning.plans import Plan, PlannedPass
 from kernel_lab.planning.rendering import Wgsl
 from kernel_lab.planning.scopes import Refused, Scope
 from kernel_lab.planning.selection import Decision
@@ -34,6 +34,9 @@ from kernel_lab.queries import Query, parse
 AnyDeviceOption = Annotated[
     bool,
     typer.Option("--any-device", help="No browser: judge for a device with WebGPU's default limits and no feature."),
+]
+RenderBrowserOption = Annotated[
+    str | None, typer.Option("--browser", metavar="NAME", help="Render for that browser's adapter.")
 ]
 ANY_DEVICE = DeviceFacts(features=frozenset({PACKING_FEATURE}))
 
@@ -54,6 +57,7 @@ def add_to(app: typer.Typer) -> None:
         """Say which variant runs a case and why not the others; with a variant, follow it down to its WGSL."""
         asked = parse(query)
         op, case = one_case(asked, package)
+        _check_variant(op, asked)
         facts, who = _device(
             None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices)
         )
@@ -74,27 +78,30 @@ def add_to(app: typer.Typer) -> None:
         if asked.variant == "*":
             _print_decisions(decisions, chosen)
         else:
-            decision = _decision(decisions, asked.variant, op)
-            _print_whole(scope, decision, facts)
+            _print_whole(scope, selection.forced(decisions, asked.variant), facts)
 
     @app.command("render")
     def render(
         query: Annotated[str, typer.Argument(metavar="OP:CASE:VARIANT")],
-        browser: BrowserOption = "default",
+        browser: RenderBrowserOption = None,
         mask: MaskOption = None,
         limit: LimitOption = None,
         subgroups: SubgroupsOption = None,
         emulate_matrices: EmulateOption = False,
-        any_device: AnyDeviceOption = True,
         package: PackageOption = None,
         origins: Annotated[bool, typer.Option("--origins", help="The template line behind each line.")] = False,
+        as_json: JsonOption = False,
     ) -> None:
-        """Print the WGSL of a case's variant, pass after pass."""
+        """Print the WGSL of a case's variant, pass after pass.
+
+        For a device with WebGPU's default limits and no feature, unless a browser or what to hide of it is given.
+        """
         asked = parse(query)
         op, case = one_case(asked, package)
-        facts, _ = _device(
-            None if any_device else console.profile(browser, False, mask, limit, subgroups, emulate_matrices)
-        )
+        _check_variant(op, asked)
+        told = browser or mask or limit or subgroups or emulate_matrices
+        profile = console.profile(browser or "default", False, mask, limit, subgroups, emulate_matrices)
+        facts, _ = _device(profile if told else None)
         scope = scopes.scope_of(op, case.request)
         if isinstance(scope, Refused):
             raise LabError(f"{case.query} is refused: {scope.sentence}")
@@ -104,11 +111,29 @@ def add_to(app: typer.Typer) -> None:
             if chosen is None:
                 raise LabError(f"no variant runs {case.query} there; `kernel-lab explain {case.query}` says why.")
         else:
-            chosen = _decision(decisions, asked.variant, op)
-        for item in plans.plan_of(scope, chosen.variant, facts).passes:
+            chosen = selection.forced(decisions, asked.variant)
+        passes = plans.plan_of(scope, chosen.variant, facts).passes
+        if as_json:
+            console.print_json([_pass_record(item) for item in passes])
+            return
+        if not passes:
+            console.err.print("Nothing to render: every output is empty, so nothing is dispatched.")
+        for item in passes:
             typer.echo(f"// {item.label}  {item.template}  {item.wgsl.digest[:16]}")
             for text in _wgsl_lines(item.wgsl, origins):
                 typer.echo(text)
+
+
+def _check_variant(op: Operator, asked: Query) -> None:
+    """Before a browser is started."""
+    if asked.variant != "*":
+        op.variant(asked.variant)
+
+
+def _pass_record(item: PlannedPass) -> dict[str, Any]:
+    origins = [str(origin) if origin else None for origin in item.wgsl.origins]
+    record = {"label": item.label, "template": item.template, "digest": item.wgsl.digest}
+    return {**record, "wgsl": item.wgsl.text, "origins": origins}
 
 
 def one_case(asked: Query, package: list[Path] | None = None) -> tuple[Operator, Case]:
@@ -129,11 +154,6 @@ def _device(profile: Profile | None) -> tuple[DeviceFacts, list[str]]:
         return ANY_DEVICE, ["device   any: WebGPU's default limits, no optional feature (no browser was asked)"]
     with Lab(profile) as lab:
         return lab.facts, runs.headline(lab.info)
-
-
-def _decision(decisions: tuple[Decision, ...], name: str, op: Operator) -> Decision:
-    op.variant(name)
-    return selection.forced(decisions, name)
 
 
 def _say_refused(case: Case, refused: Refused, as_json: bool) -> None:

@@ -13,10 +13,11 @@ from kernel_lab.cli.console import JsonOption, PackageOption, QueryArgument
 from kernel_lab.errors import LabError
 from kernel_lab.judging import coverage, journal
 from kernel_lab.operators.cases import Case
+from kernel_lab.operators.manifest import Variant
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import scopes, selection
 from kernel_lab.planning.scopes import Scope
-from kernel_lab.queries import parse
+from kernel_lab.queries import Query, parse
 
 CoverageOption = Annotated[bool, typer.Option("--coverage", help="What ran where, from the journals of earlier runs.")]
 JournalsOption = Annotated[
@@ -38,13 +39,22 @@ def add_to(app: typer.Typer) -> None:
         --coverage ends with exit code 1 if a variant neither ran nor was emulated anywhere.
         """
         queries = [parse(text) for text in query or ["*"]]
-        found = [op for op in console.operators(package).values() if any(q.matches(op.id) for q in queries)]
+        found = [op for op in console.operators(package).values() if any(_fits(q, op) for q in queries)]
         if not found:
-            raise LabError(f"no operator fits {', '.join(map(str, queries))}.")
+            raise LabError(f"nothing fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
         if with_coverage:
             raise typer.Exit(_coverage(found, journals or journal.runs_folder(), as_json))
         listed = [
-            _described(op, [c for c in op.cases if any(q.matches(op.id, c.name) for q in queries)]) for op in found
+            _described(
+                op,
+                [
+                    variant
+                    for variant in op.manifest.variants
+                    if any(q.matches(op.id, None, variant.id) for q in queries)
+                ],
+                [case for case in op.cases if any(q.matches(op.id, case.name) for q in queries)],
+            )
+            for op in found
         ]
         if as_json:
             console.print_json(listed)
@@ -69,14 +79,20 @@ def _coverage(operators: list[Operator], folder: Path, as_json: bool) -> int:
     return 1 if words["unreachable"] else 0
 
 
-def _described(op: Operator, cases: list[Case]) -> dict[str, object]:
+def _fits(query: Query, op: Operator) -> bool:
+    """Whether the query names something of the operator: with a case or a variant, one that there is."""
+    cases = query.case == "*" or any(query.matches(op.id, case.name) for case in op.cases)
+    return cases and any(query.matches(op.id, None, variant.id) for variant in op.manifest.variants)
+
+
+def _described(op: Operator, shown: list[Variant], cases: list[Case]) -> dict[str, object]:
     able = {variant.id: 0 for variant in op.manifest.variants}
     for case in cases:
         scope = scopes.scope_of(op, case.request) if case.refused is None else None
         if isinstance(scope, Scope):
             for decision in selection.eligible(scope):
                 able[decision.variant.id] += decision.can_run
-    variants = [{"id": v.id, "cases": able[v.id], "description": v.description} for v in op.manifest.variants]
+    variants = [{"id": v.id, "cases": able[v.id], "description": v.description} for v in shown]
     named = [{"query": c.query, "name": c.name, "why": c.why, "refused": c.refused is not None} for c in cases]
     return {"operator": op.id, "description": op.manifest.description, "variants": variants, "cases": named}
 
