@@ -28,7 +28,7 @@ service.add_to(app)
 def main() -> None:
     """The program. A LabError is one sentence on stderr and exit code 2."""
     try:
-        app(windows_expand_args=False)
+        app(prog_name="kernel-lab", windows_expand_args=False)
     except LabError as error:
         sys.stderr.write(f"kernel-lab: {error}\n")
         sys.exit(2)
