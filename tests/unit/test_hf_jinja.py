@@ -32,6 +32,7 @@ def render_in_node(jobs: list[dict[str, Any]]) -> list[dict[str, str]]:
     return found
 
 
+@pytest.mark.xdist_group("renderings")
 def test_every_rendering_of_ours_is_the_same_there(renderings: list[Any]) -> None:
     theirs = render_in_node([{"template": found.source.text, "names": found.names} for found in renderings])
     assert len(theirs) == len(renderings) > 10

@@ -150,10 +150,8 @@ def test_packing_is_the_role_s_or_everyone_s_or_one_per_word() -> None:
 
 
 @EVERY
-def test_ours_loads_and_describes_every_variant(op: Operator) -> None:
+def test_ours_loads(op: Operator) -> None:
     assert op.manifest.id == op.id == op.folder.name
-    for variant in op.manifest.variants:
-        assert 1 <= len(variant.description.split()) <= 25, variant.id
 
 
 @EVERY
@@ -174,6 +172,7 @@ def test_every_attribute_has_a_type_and_every_opset_row_its_dtypes(op: Operator)
 
 # Every expression of our manifests is read by Jinja itself: names, and members of the names whose members are known.
 
+JINJA = Environment()
 Found = tuple[str, str, frozenset[str]]
 """Place, expression, names that may be read there."""
 _BEFORE = {"attrs", "shapes", "ranks", "tensorDtypes", "dtypes", "present", "opset", "tunables", "op"}
@@ -248,12 +247,12 @@ def _members(manifest: Manifest, variants: list[Variant]) -> dict[str, set[str]]
 @EVERY
 def test_every_expression_of_ours_compiles_and_reads_known_names_only(op: Operator) -> None:
     members = _members(op.manifest, op.manifest.variants)
-    found = sorted(set(_expressions(op.manifest)))
+    found = {(text, names): place for place, text, names in _expressions(op.manifest)}
     assert len(found) > 20
-    for place, text, names in found:
+    for (text, names), place in found.items():
         compiled = expressions.compiled(text)
         assert compiled.names <= names, f"{place}: `{text}` reads {sorted(compiled.names - names)}"
-        for node in Environment().parse("{{ (" + text + ") }}").find_all(nodes.Getattr):
+        for node in JINJA.parse("{{ (" + text + ") }}").find_all(nodes.Getattr):
             if isinstance(node.node, nodes.Name) and node.node.name in members:
                 known = members[node.node.name] | set(re.findall(rf"has\({node.node.name}, '(\w+)'\)", text))
                 assert node.attr in known, f"{place}: `{text}` reads {node.node.name}.{node.attr}"

@@ -12,7 +12,7 @@ from kernel_lab.cli.explain import ANY_DEVICE
 from kernel_lab.errors import LabError
 from kernel_lab.mutating import choosing, equivalents, faults, kinds, survey, wgsl
 from kernel_lab.mutating.choosing import Wanted
-from kernel_lab.mutating.engine import Court
+from kernel_lab.mutating.engine import Court, identity_of
 from kernel_lab.mutating.equivalents import Equivalents
 from kernel_lab.mutating.faults import Fault
 from kernel_lab.mutating.survey import Host, Mutant, Survey, Trial
@@ -389,6 +389,16 @@ def test_a_slow_compiler_is_given_time() -> None:
     fault, change = of_kind([PLAN], "quotient")[0]
     assert court(answer).judge(Mutant(fault, host_of(PLAN), change)).fate == "survived"
     assert deadlines == [1000, 60_000]
+
+
+def test_what_an_earlier_run_caught_is_not_run_again() -> None:
+    fault, change = of_kind([PLAN], "quotient")[0]
+    mutant = Mutant(fault, host_of(PLAN), change)
+    record = {"fate": "caught", "by": "first:plain", "how": "differs", "runs": 3, "seconds": 1.5}
+    judge = court(lambda _: pytest.fail("it ran"))
+    judge.earlier = {identity_of(mutant): record}
+    outcome = judge.judge(mutant)
+    assert (outcome.fate, outcome.by, outcome.runs) == ("caught", "first:plain", 3)
 
 
 def test_a_harness_error_is_no_verdict() -> None:

@@ -42,12 +42,14 @@ def origins(wgsl: Wgsl) -> list[str]:
 # Ours.
 
 
+@pytest.mark.xdist_group("renderings")
 def test_every_rendering_of_ours_is_the_same_without_marks(renderings: list[Any]) -> None:
     assert len(renderings) > 10
     for found in renderings:
         assert found.wgsl.text == rendered_plainly(found.source, found.names), found.label
 
 
+@pytest.mark.xdist_group("renderings")
 def test_every_line_of_ours_has_an_origin_that_reads_like_it(renderings: list[Any]) -> None:
     pairs = {
         (found.label.partition(":")[0], text.strip(), found.wgsl.origin(number))
@@ -213,6 +215,13 @@ def test_values_print_as_in_javascript(write: Write, value: object, text: str) -
 def test_equal_names_of_other_types_are_other_renderings(write: Write) -> None:
     source = write(main="{{ v }}")
     assert [render(source, {"v": value}).text for value in (1, True, "1.0", 1.5)] == ["1", "true", "1.0", "1.5"]
+
+
+def test_a_name_that_is_not_read_makes_no_other_rendering(write: Write) -> None:
+    source = write(main="{% macro m(v=b) %}{{ v }}{% endmacro %}{{ a }}{{ m() }}")
+    one = render(source, {"a": 1, "b": 2, "unread": 3})
+    assert render(source, {"a": 1, "b": 2, "unread": 4}) is one
+    assert render(source, {"a": 1, "b": 3, "unread": 3}).text == "13"
 
 
 # Errors.

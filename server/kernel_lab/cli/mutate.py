@@ -23,7 +23,7 @@ from kernel_lab.cli.console import (
     ReferenceOption,
 )
 from kernel_lab.errors import LabError
-from kernel_lab.judging.journal import Journal, new_run_folder
+from kernel_lab.judging.journal import FILE, Journal, new_run_folder, read
 from kernel_lab.mutating import choosing, equivalents, faults, survey
 from kernel_lab.mutating.choosing import Draw, Wanted
 from kernel_lab.mutating.engine import Court, Outcome
@@ -47,6 +47,9 @@ def add_to(app: typer.Typer) -> None:
         report: Annotated[
             Path | None, typer.Option("--report", metavar="DIR", help="Where to keep the result.")
         ] = None,
+        resume: Annotated[
+            Path | None, typer.Option("--resume", metavar="DIR", help="An earlier run, whose catches stand.")
+        ] = None,
         browser: BrowserOption = "default",
         mask: MaskOption = None,
         emulate_matrices: EmulateOption = False,
@@ -63,12 +66,13 @@ def add_to(app: typer.Typer) -> None:
             raise LabError(f"no operator fits {op!r}; `kernel-lab list` shows what there is.")
         known = equivalents.load(sorted({operator.folder.parent for operator in operators}))
         wanted = Wanted(count, per_template, per_kind)
+        earlier = _earlier(resume) if resume is not None else {}
         with Lab(console.profile(browser, mask=mask, emulate_matrices=emulate_matrices)) as lab:
             described = runs.describe(lab.info)
             if not as_json:
                 for text in runs.headline(lab.info):
                     console.out.print(escape(text))
-            court = Court(lab.run, lab.prepare, int(1000 * deadline), known)
+            court = Court(lab.run, lab.prepare, int(1000 * deadline), known, earlier)
             journal = Journal(report or new_run_folder(), {"command": "mutate", "seed": seed, **described})
             try:
                 found = _survey(operators, lab, variants, quiet=as_json)
@@ -176,6 +180,19 @@ def _record(outcome: Outcome) -> dict[str, Any]:
         "runs": outcome.runs,
         "seconds": round(outcome.seconds, 4),
     }  # fmt: skip
+
+
+def _earlier(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The mutants that an earlier run caught or could not compile; what survived then is judged anew."""
+    path = folder / FILE
+    if not path.is_file():
+        raise LabError(f"--resume {folder}: there is no {FILE}.")
+    keys = ("variant", "template", "place", "kind", "before", "after")
+    return {
+        tuple(record[key] for key in keys): record
+        for record in read(path)
+        if record["type"] == "mutant" and record["fate"] in ("caught", "not compiled")
+    }
 
 
 def _one_line(outcome: Outcome) -> str:

@@ -6,9 +6,9 @@ catches. A case only counts where the kernel itself, unchanged, gives the right 
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from kernel_lab import line
 from kernel_lab.errors import LabError
@@ -50,19 +50,25 @@ class Outcome:
         return self.fate == "caught" and self.entry is not None
 
 
+def identity_of(mutant: Mutant) -> tuple[str, ...]:
+    """What tells a mutant from all others, in this run and in the next."""
+    return (mutant.host.query, *mutant.fault.key)
+
+
 @dataclass(slots=True, eq=False)
 class Court:
     """Judges mutants one after the other; remembers which cases caught most, and which kernels were found right.
 
     `run`: gives a job to a browser; `prepare`: compiles a plan's pipelines there, before the clock runs. `deadline_ms`:
-    for one run; a mutant that takes longer where its kernel does not is caught. `wrong`: the kernels that fail a case
-    unchanged, and how.
+    for one run; a mutant that takes longer where its kernel does not is caught. `earlier`: records of an earlier run by
+    `identity_of`, whose catches stand. `wrong`: the kernels that fail a case unchanged, and how.
     """
 
     run: Callable[[Job], RunResult]
     prepare: Callable[[list[Plan]], None]
     deadline_ms: int
     equivalents: Equivalents
+    earlier: Mapping[tuple[str, ...], Mapping[str, Any]] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     _jobs: dict[str, Job] = field(default_factory=dict)
     _right: dict[str, bool] = field(default_factory=dict)
@@ -87,6 +93,9 @@ class Court:
         def outcome(fate: Fate, by: str = "", how: str = "") -> Outcome:
             return Outcome(mutant, fate, by, how, entry, runs, time.perf_counter() - began)
 
+        if (record := self.earlier.get(identity_of(mutant))) is not None:
+            fate: Fate = "caught" if record["fate"] == "caught" else "not compiled"
+            return Outcome(mutant, fate, record["by"], record["how"], entry, record["runs"], record["seconds"])
         own, elsewhere = (
             sorted(trials, key=lambda trial: -self._catches[template, trial.name])
             for trials in (mutant.host.trials, mutant.elsewhere)

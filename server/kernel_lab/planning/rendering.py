@@ -17,7 +17,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kernel_lab.errors import LabError
@@ -74,7 +74,17 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(
 
 def render(source: Source, names: Mapping[str, Any]) -> Wgsl:
     """The template's WGSL; TemplateFault names file and line. `names` must be JSON values."""
-    return _render(source, _key(names))
+    read = _names_read(source)
+    return _render(source, _key({name: value for name, value in names.items() if name in read}))
+
+
+@lru_cache(maxsize=512)
+def _names_read(source: Source) -> frozenset[str]:
+    """So that a constant which a template does not read makes no other rendering of it."""
+    try:
+        return frozenset(meta.find_undeclared_variables(_ENVIRONMENT.parse(source.text)))
+    except (TemplateSyntaxError, RecursionError):
+        return frozenset()  # rendering will say what is wrong
 
 
 @lru_cache(maxsize=4096)
