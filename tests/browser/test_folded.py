@@ -1,7 +1,7 @@
 """Dispatches folded over two dimensions: what only the largest tensors need, asked of every variant on a small one.
 
 A dispatch of more workgroups than a dimension allows is folded over x and y, and kernels flatten it again. Here each
-variant is planned as if a dimension allowed two.
+variant is planned as if a dimension allowed one, and so many that the last row is not full.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def variants() -> Iterator[tuple[str, str]]:
 def test_a_folded_dispatch_gives_the_same(lab: Lab, op: str, variant: str) -> None:
     found = list(folded(trials_of(operator.named(op), lab.facts, variant), lab.facts))
     if not found:
-        pytest.skip("no case that runs here is dispatched by a count of more than two workgroups")
+        pytest.skip("no case that runs here is dispatched by a count of more than one workgroup")
     for trial in found:
         assert _summary(lab, trial) == "equal", trial.query
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernel_lab import resources
 from kernel_lab.cli.explain import ANY_DEVICE
 from kernel_lab.errors import LabError
 from kernel_lab.mutating import choosing, equivalents, faults, kinds, survey, wgsl
@@ -482,6 +483,14 @@ def test_no_file_is_no_entry(tmp_path: Path) -> None:
     assert equivalents.load([tmp_path]).entries == {}
 
 
+def test_the_checked_in_arguments_speak_of_templates_that_exist() -> None:
+    found = [entry for same in equivalents.load([resources.shaders()]).entries.values() for entry in same]
+    templates = {path.name for path in resources.shaders().glob("*/*.wgsl.jinja")}
+    manifests = {f"{path.parent.name}/manifest.json" for path in resources.shaders().glob("*/manifest.json")}
+    assert found
+    assert {entry.template for entry in found} <= templates | manifests
+
+
 # --- surveying
 
 
@@ -492,8 +501,7 @@ def test_the_same_wgsl_in_another_variant_is_tried_last(operator_from: Callable[
     assert [mutant.host.variant for mutant in same] == ["plain", "small"]
     assert [trial.query for trial in same[1].host.trials] == ["lab.test.Tiny:one:small"]
     assert [trial.query for trial in same[1].elsewhere] == [
-        "lab.test.Tiny:many:plain",
-        "lab.test.Tiny:many (folded):plain",
+        f"lab.test.Tiny:many{how}:plain" for how in ("", " (folded to 1)", " (folded to 2)")
     ]
     assert same[0].elsewhere == ()
 
@@ -501,7 +509,9 @@ def test_the_same_wgsl_in_another_variant_is_tried_last(operator_from: Callable[
 def test_a_dispatch_by_count_is_also_tried_folded(operator_from: Callable[..., Operator]) -> None:
     [plain, _] = survey.survey([operator_with_variants(operator_from)], ANY_DEVICE).hosts
     found = {trial.name: trial.plan.passes[0].workgroups for trial in plain.trials}
-    assert found == {"one": (1, 1, 1), "many": (5, 1, 1), "many (folded)": (2, 3, 1)}
+    assert found == {
+        "one": (1, 1, 1), "many": (5, 1, 1), "many (folded to 1)": (1, 5, 1), "many (folded to 2)": (2, 3, 1),
+    }  # fmt: skip
 
 
 def test_a_pattern_leaves_variants_out(operator_from: Callable[..., Operator]) -> None:

@@ -112,6 +112,13 @@ def test_conditions_on_the_device_wait_for_it(tiny_manifest: Json, tiny_scope: S
     assert [d.stage for d in selection.eligible(tiny_scope(tiny_manifest))] == ["accepted", "accepted"]
 
 
+@pytest.mark.parametrize("condition", ["device.features.has('shader-f16')", "has(device.features, 'shader-f16')"])
+def test_a_condition_may_ask_for_a_feature(decide: Decide, condition: str) -> None:
+    assert _only(decide([{"id": "a", "when": condition}]))[0] == "when"
+    rich = replace(LEAST, features=frozenset({PACKING_FEATURE, "shader-f16"}))
+    assert _only(decide([{"id": "a", "when": condition}], rich)) == ("accepted", "")
+
+
 def test_a_variant_s_own_values_count_in_its_conditions(decide: Decide) -> None:
     own: Json = {"derive": {"half": "count // 2", "wide": "device.limits.maxComputeWorkgroupSizeX // half"}}
     assert _only(decide([{"id": "a", "when": "half == 3", **own}])) == ("accepted", "")

@@ -187,7 +187,7 @@ def _earlier(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     path = folder / FILE
     if not path.is_file():
         raise LabError(f"--resume {folder}: there is no {FILE}.")
-    keys = ("variant", "template", "place", "kind", "before", "after")
+    keys = ("variant", "line", "template", "place", "kind", "before", "after")
     return {
         tuple(record[key] for key in keys): record
         for record in read(path)

@@ -52,7 +52,7 @@ class Outcome:
 
 def identity_of(mutant: Mutant) -> tuple[str, ...]:
     """What tells a mutant from all others, in this run and in the next."""
-    return (mutant.host.query, *mutant.fault.key)
+    return (mutant.host.query, mutant.fault.where, *mutant.fault.key)
 
 
 @dataclass(slots=True, eq=False)

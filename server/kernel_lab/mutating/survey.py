@@ -2,7 +2,7 @@
 
 In: operators, the device's facts, which variants. Out: `Trial`s and `Mutant`s. Pure but for reading templates.
 
-Every case of a variant is a trial of its mutants. So is one case a pass planned for a device that allows only two
+Every case of a variant is a trial of its mutants. So are two cases a pass planned for a device that allows but a few
 workgroups in a dimension: then the count is folded over x and y, which else only the largest tensors need
 (tests/browser/test_folded.py runs the same). And so, after those, are the cases of other variants of the operator that
 run the same WGSL, to the letter: a preparation pass is tested wherever it is used.
@@ -26,17 +26,17 @@ from kernel_lab.planning.scopes import Scope
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One case on one variant, unchanged. `folded`: planned for a device with few workgroups in a dimension."""
+    """One case on one variant, unchanged. `folded`: planned for so few workgroups in a dimension; 0: as it is."""
 
     operator: Operator
     case: Case
     variant: str
     plan: Plan
-    folded: bool = False
+    folded: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.case.name}{' (folded)' if self.folded else ''}"
+        return f"{self.case.name}{f' (folded to {self.folded})' if self.folded else ''}"
 
     @property
     def query(self) -> str:
@@ -139,26 +139,38 @@ def _trials(operator: Operator, facts: DeviceFacts, names: list[str]) -> dict[st
     return trials
 
 
-FEW_WORKGROUPS = 2
-
-
 def folded(trials: Iterable[Trial], facts: DeviceFacts) -> Iterator[Trial]:
-    """For every pass the cheapest of one variant's cases that is dispatched otherwise where a dimension holds few
-    workgroups."""
-    few = replace(facts, limits={**facts.limits, "maxComputeWorkgroupsPerDimension": FEW_WORKGROUPS})
-    done: set[str] = set()
-    for trial in sorted(trials, key=lambda trial: trial.cost):
-        wide = [item.label for item in trial.plan.passes if max(item.workgroups) > FEW_WORKGROUPS]
-        if done.issuperset(wide):
-            continue
-        scope = line.check(trial.operator, trial.case)
-        assert isinstance(scope, Scope)
-        decision = selection.Decision(trial.operator.variant(trial.variant), "accepted")
-        plan = line.plan(scope, decision, few)
-        differs = {new.label for new, old in zip(plan.passes, trial.plan.passes, strict=True) if new != old}
-        if not differs <= done:
-            done |= differs
-            yield replace(trial, plan=plan, folded=True)
+    """For every pass the cheapest of one variant's cases that is dispatched otherwise where a dimension holds one
+    workgroup, and where it holds just so many that the last row is not full.
+    """
+    cheap = sorted(trials, key=lambda trial: trial.cost)
+    for most_of in (_one, _uneven):
+        done: set[str] = set()
+        for trial in cheap:
+            for item in trial.plan.passes:
+                most = most_of(max(item.workgroups))
+                if item.label in done or most is None:
+                    continue
+                plan = _replanned(trial, facts, most)
+                if any(new.label == item.label and new != item for new in plan.passes):
+                    done.add(item.label)
+                    yield replace(trial, plan=plan, folded=most)
+
+
+def _one(count: int) -> int | None:
+    return 1 if count > 1 else None
+
+
+def _uneven(count: int) -> int | None:
+    return next((most for most in range(2, count) if count % most), None)
+
+
+def _replanned(trial: Trial, facts: DeviceFacts, most: int) -> Plan:
+    scope = line.check(trial.operator, trial.case)
+    assert isinstance(scope, Scope)
+    decision = selection.Decision(trial.operator.variant(trial.variant), "accepted")
+    few = replace(facts, limits={**facts.limits, "maxComputeWorkgroupsPerDimension": most})
+    return line.plan(scope, decision, few)
 
 
 def _by_text(hosts: Iterable[Host]) -> dict[str, dict[str, Trial]]:

@@ -5,8 +5,8 @@ In: text and a mapping of names. Out: plain values. Never a template, never a fi
 Four traps are closed here. An unknown name would become None, or be skipped by a short circuit: all names are checked
 beforehand. Compiling folds constants and takes the cube of an expression's length (`10**(10**7)`, or a sum of 300
 terms, would take seconds): the optimizer is off, only listed syntax is admitted, and no `**`. Few characters could ask
-for much memory (`'a' * 10**10`, `'%9999999999d' % 1`): `*` and `%` take numbers only, and no methods are called. An
-integral float would print as `16.0`: results are made integers again.
+for much memory (`'a' * 10**10`, `'%9999999999d' % 1`): `*` and `%` take numbers only, and of all methods only `has` is
+called. An integral float would print as `16.0`: results are made integers again.
 """
 
 import math
@@ -203,10 +203,14 @@ def _check_syntax(tree: nodes.Template, text: str) -> None:
             raise Unmet(f"`{text}`: {type(node).__name__} is not allowed in an expression.")
         if isinstance(node, nodes.CondExpr) and node.expr2 is None:
             raise Unmet(f"`{text}`: an `if` needs its `else`.")
-        if isinstance(node, nodes.Call) and not isinstance(node.node, nodes.Name):
-            raise Unmet(f"`{text}`: only functions may be called ({', '.join(sorted(FUNCTIONS))}).")
+        if isinstance(node, nodes.Call) and not _is_callable(node.node):
+            raise Unmet(f"`{text}`: only functions may be called ({', '.join(sorted(FUNCTIONS))}), and `.has`.")
         if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
             raise Unmet(f"`{text}`: filter {node.name!r} is not allowed (allowed: {', '.join(sorted(_FILTERS))}).")
+
+
+def _is_callable(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Name) or (isinstance(node, nodes.Getattr) and node.attr == "has")
 
 
 def _walk(node: nodes.Node) -> list[nodes.Node]:

@@ -17,8 +17,15 @@ EMULATED_SIZE = 8
 """M, N and K of an emulated matrix where the variant leaves them open."""
 
 
+class Features(frozenset[str]):
+    """A set of which an expression may ask `device.features.has('subgroups')`, as in the Hub's manifests."""
+
+    def has(self, name: str) -> bool:
+        return name in self
+
+
 def device_names(facts: DeviceFacts) -> dict[str, Any]:
-    """What expressions may ask about the device: `device.limits.…`, `has(device.features, …)`, `f16Ok(t)`,
+    """What expressions may ask about the device: `device.limits.…`, `device.features.has(…)`, `f16Ok(t)`,
     `f16Allowed(t)`.
     """
     has_f16 = "shader-f16" in facts.features
@@ -26,8 +33,8 @@ def device_names(facts: DeviceFacts) -> dict[str, Any]:
     return {
         "device": Names(
             {
-                "features": facts.features,
-                "wgslLanguageFeatures": facts.language_features,
+                "features": Features(facts.features),
+                "wgslLanguageFeatures": Features(facts.language_features),
                 "limits": Names(facts.limits),
                 "adapterInfo": Names(facts.info),
             }
