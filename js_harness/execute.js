@@ -28,9 +28,10 @@ import { noTime } from "./timing.js";
 /**
  * @typedef {object} Execution
  * @property {Outcome} outcome
- * @property {Uint8Array<ArrayBuffer>[]} blobs
+ * @property {Uint8Array<ArrayBuffer>[]} blobs  views of mapped buffers, until `release`
  * @property {Map<string, GPUBuffer>} kept  outputs that stay on the GPU, by name
  * @property {Device|null} device
+ * @property {() => void} release  gives the buffers back; for the caller, once it has what it wants of `blobs`
  */
 
 const LOSS_GRACE_MS = 500;
@@ -54,6 +55,7 @@ export async function execute(job, devices, texts) {
     blobs: [],
     kept: new Map(),
     device: null,
+    release: () => {},
   };
   const watch = new Watch(job.deadlineMs, job.plan.label);
   const run = new Run(job, execution, watch);

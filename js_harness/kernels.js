@@ -109,7 +109,12 @@ async function call(op, facts, inputs, { attrs = {}, outputs = {}, output = "cpu
     sources.set(role, onGpu ? tensor.bufferOn(role, device) : pack(tensor.data, dtypes[role], tensor.shape));
   }
   const job = { plan, sources, expected: {}, read: [], deadlineMs, timing: false, keep: output === "gpu" };
-  return results(plan, await execute(job, devices, planner.texts));
+  const execution = await execute(job, devices, planner.texts);
+  try {
+    return results(plan, execution);
+  } finally {
+    execution.release();
+  }
 }
 
 /** @param {Plan} plan @param {Execution} execution */
@@ -123,7 +128,7 @@ function results(plan, { outcome, blobs, kept, device }) {
     plan.outputs.map((spec, index) => {
       const buffer = kept.get(spec.name);
       if (buffer && device) return [spec.name, new GpuTensor(spec, buffer, device)];
-      const bytes = blobs[outcome.outputs[index].blob ?? 0];
+      const bytes = blobs[outcome.outputs[index].blob ?? 0].slice();
       return [spec.name, { data: unpack(bytes, spec.dtype, spec.shape), shape: spec.shape, dtype: spec.dtype }];
     }),
   );

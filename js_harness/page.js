@@ -21,7 +21,8 @@ const devices = new Devices();
 const texts = new Map();
 globalThis.lab = { runs: 0, lastResult: null, devices };
 
-/** @typedef {{message: PageMessage, blobs?: Uint8Array<ArrayBuffer>[]}} Answer */
+/** @typedef {{message: PageMessage, blobs?: Uint8Array<ArrayBuffer>[], release?: () => void}} Answer
+ *   release: called once the message is made */
 
 /** @param {RunMessage} run @param {Uint8Array<ArrayBuffer>[]} blobs @returns {Promise<Answer>} */
 async function run(run, blobs) {
@@ -42,7 +43,8 @@ async function run(run, blobs) {
   lab.runs += 1;
   lab.lastResult = execution.outcome;
   display.ran(run.plan.label, execution.outcome, job.expected);
-  return { message: { type: "result", id: run.id, ...execution.outcome }, blobs: execution.blobs };
+  const { outcome, blobs: views, release } = execution;
+  return { message: { type: "result", id: run.id, ...outcome }, blobs: views, release };
 }
 
 /** @param {PrepareMessage} prepare @returns {Promise<Answer>} */
@@ -107,8 +109,9 @@ async function main() {
   const socket = new WebSocket(`${scheme}//${location.host}/session?page=${encodeURIComponent(name)}`);
   socket.binaryType = "arraybuffer";
   /** @param {Answer} answer */
-  const send = ({ message, blobs }) => {
+  const send = ({ message, blobs, release }) => {
     if (socket.readyState === WebSocket.OPEN) socket.send(encode(message, blobs));
+    release?.();
   };
   let last = Promise.resolve();
   socket.addEventListener("open", () => {

@@ -73,14 +73,16 @@ export class Run {
       const times = stamps.read(ticks);
       outcome.timings.pass_ns = this.plan.passes.map((pass) => times[passes.indexOf(pass)] ?? null);
     }
-    readback.unmap();
-    stamps.destroy();
     if (this.job.keep) for (const { name, buffer } of this.plan.outputs) kept.set(name, lease.get(buffer));
-    lease.end(new Set(kept.values()));
-    this.clock.lap("readback_ms");
+    this.execution.release = () => {
+      readback.unmap();
+      stamps.destroy();
+      lease.end(new Set(kept.values()));
+    };
   }
 
-  /** Digests of the outputs; bytes of those that differ, and of what was asked for. @param {Views} views */
+  /** Digests of the outputs; bytes of those that differ, and of what was asked for: views, not copies.
+   * @param {Views} views */
   async report(views) {
     const { outcome, blobs } = this.execution;
     const { expected, keep, read } = this.job;
@@ -93,10 +95,10 @@ export class Run {
     outputs.forEach(({ name, buffer }, index) => {
       const digest = digests[index];
       const equal = digest !== null && digest === expected[name];
-      const blob = equal ? null : blobs.push(bytesOf(buffer).slice()) - 1;
+      const blob = equal ? null : blobs.push(bytesOf(buffer)) - 1;
       outcome.outputs.push({ name, equal, digest, blob });
     });
-    for (const buffer of read) outcome.read.push({ buffer, blob: blobs.push(bytesOf(buffer).slice()) - 1 });
+    for (const buffer of read) outcome.read.push({ buffer, blob: blobs.push(bytesOf(buffer)) - 1 });
   }
 
   /** All of the pipelines, or all that was said against them. @param {Promise<Compiled>[]} asked */

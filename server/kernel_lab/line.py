@@ -90,10 +90,11 @@ def follow(
     if isinstance(scope, Refused) or case.refused is not None:
         return _refusal(case, scope)
     facts = lab.facts
-    decisions = decide(scope, facts)
-    chosen = selection.forced(decisions, variant) if variant else selection.selected(decisions)
+    eligible = selection.eligible(scope)
+    first = selection.preferred(eligible, scope, facts)
+    chosen = selection.forced_on(eligible, variant, scope, facts) if variant else first
     if chosen is None:
-        return _verdict(case, "", "failed", planner.no_variant(operator.id, decisions))
+        return _verdict(case, "", "failed", planner.no_variant(operator.id, decide(scope, facts)))
     if not chosen.can_run:
         outcome: verdicts.Outcome = "skipped" if chosen.stage in ("requires", "limits") else "failed"
         return _verdict(case, chosen.variant.id, outcome, chosen.reason)
@@ -118,7 +119,7 @@ def follow(
     }
     record: dict[str, Any] = {
         "status": result.status,
-        "selected": variant is None or chosen.variant is getattr(selection.selected(decisions), "variant", None),
+        "selected": first is not None and chosen.variant is first.variant,
         "emulated": planned.emulated,
         "attempts": result.attempts,
         "expected_from": source,

@@ -4,6 +4,8 @@ In: a profile. Out: RunResults. A crash or a timeout costs the job that met it, 
 job was sent costs that job nothing.
 """
 
+import asyncio
+from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
 
@@ -38,6 +40,8 @@ class Lab:
         self._host = Host(planner.answer)
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
+        self._starting: Future[Browser] | None = None
+        self._lock = asyncio.Lock()
         self._last_info: BrowserInfo | None = None
 
     def __enter__(self) -> "Lab":
@@ -47,6 +51,11 @@ class Lab:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def start_soon(self) -> None:
+        """Starts the browser while the caller does other work. Whether that failed, the first use of it tells."""
+        if self._starting is None and self._browser is None:
+            self._starting = self._host.begin(self._ready())
 
     @property
     def address(self) -> str:
@@ -60,7 +69,13 @@ class Lab:
     @property
     def browser(self) -> Browser:
         """The running browser (for tests that break it); started if need be."""
-        return self._host.call(self._ready())
+        running = self._browser
+        if (
+            running is not None and running.alive
+        ):  # without the host's loop: a case asks, and two changes of thread cost
+            return running
+        starting, self._starting = self._starting, None
+        return self._host.call(self._ready()) if starting is None else self._host.wait(starting)
 
     @property
     def running_browser(self) -> Browser:
@@ -111,6 +126,10 @@ class Lab:
             self._host.close()
 
     async def _ready(self) -> Browser:
+        async with self._lock:
+            return await self._alive()
+
+    async def _alive(self) -> Browser:
         if self._browser is not None and self._browser.alive:
             return self._browser
         if self._playwright is None:
@@ -167,9 +186,10 @@ class Lab:
             await browser.prepare({"passes": list(distinct.values()), "wgsl": wgsl}, PREPARE_DEADLINE_MS)
 
     async def _close(self) -> None:
-        if self._browser is not None:
-            await self._browser.close()
-            self._browser = None
-        if self._playwright is not None:
-            await self._playwright.stop()
-            self._playwright = None
+        async with self._lock:  # a browser that is still starting is waited for
+            if self._browser is not None:
+                await self._browser.close()
+                self._browser = None
+            if self._playwright is not None:
+                await self._playwright.stop()
+                self._playwright = None

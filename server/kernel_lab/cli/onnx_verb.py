@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from kernel_lab import line
+from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import console
 from kernel_lab.cli import run as run_verb
 from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption, LimitOption, MaskOption, SubgroupsOption
@@ -65,9 +66,9 @@ def add_to(app: typer.Typer) -> None:
                 f"no case fits {', '.join(map(str, queries))}; of {len(imported.cases)} the first are {known}."
             )
         options = line.Options(deadline_ms=int(deadline * 1000))
-        raise typer.Exit(
-            run_verb.perform(
-                chosen, console.profile(browser, headed, mask, limit, subgroups), options,
+        with Lab(console.profile(browser, headed, mask, limit, subgroups)) as lab:
+            code = run_verb.perform(
+                chosen, lab, options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json, command="onnx",
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+        raise typer.Exit(code)

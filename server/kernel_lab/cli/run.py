@@ -12,7 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kernel_lab import line, runs
 from kernel_lab.browsing.lab import Lab, NoAdapter
-from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import console
 from kernel_lab.cli.console import (
     BrowserOption,
@@ -68,21 +67,22 @@ def add_to(app: typer.Typer) -> None:
         """Run cases in a browser and compare every output with the reference, to the bit."""
         every = every_variant(variants)
         queries = [parse(text) for text in query or ["*"]]
-        operators = console.operators(package, reference).values()
-        chosen = list(runs.pairs(operators, queries, every_variant=every))
-        if not chosen:
-            raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
-        if last_failed_only:
-            chosen = _failed_last(chosen, operators) or chosen
         packages = [part for folder in package or [] for part in ("--package", str(folder))]
         trusted = ["--reference", str(reference)] if reference else []
         options = line.Options(int(deadline * 1000), repeat=("kernel-lab", "run", *packages, *trusted))
-        raise typer.Exit(
-            perform(
-                chosen, console.profile(browser, headed, mask, limit, subgroups, emulate_matrices), options,
+        with Lab(console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)) as lab:
+            lab.start_soon()
+            operators = console.operators(package, reference).values()
+            chosen = list(runs.pairs(operators, queries, every_variant=every))
+            if not chosen:
+                raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
+            if last_failed_only:
+                chosen = _failed_last(chosen, operators) or chosen
+            code = perform(
+                chosen, lab, options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+        raise typer.Exit(code)
 
 
 def _failed_last(asked: Sequence[Pair], operators: Collection[Operator]) -> list[Pair]:
@@ -104,7 +104,7 @@ def every_variant(variants: str) -> bool:
 
 def perform(
     chosen: Sequence[Pair],
-    profile: Profile,
+    lab: Lab,
     options: line.Options,
     *,
     report: Path | None = None,
@@ -114,30 +114,27 @@ def perform(
     command: str = "run",
 ) -> int:
     """Runs pairs with all that a terminal shows. The exit code: 0 only if something ran and nothing failed."""
-    with Lab(profile) as lab:
-        try:
-            _ = lab.facts
-        except NoAdapter as error:
-            if not allow_no_adapter:
-                raise
-            return _skip_all(chosen, error, as_json)
-        if not as_json:
-            for text in runs.headline(lab.info):
-                console.out.print(escape(text))
-        journal = Journal(report or new_run_folder(), {"command": command, **runs.describe(lab.info)})
-        try:
-            verdicts = _with_progress(chosen, lab, journal, options, verbose=verbose, quiet=as_json)
-        finally:
-            journal.close()
-        summary = runs.counts(verdicts)
-        if as_json:
-            described = runs.describe(lab.info)
-            console.print_json(
-                {"run": described, "results": [v.record for v in verdicts], "journal": str(journal.path)}
-            )
-        else:
-            _print_end(verdicts, journal, lab, options, command)
-        return 0 if summary.passed and not summary.failed else 1
+    try:
+        _ = lab.facts
+    except NoAdapter as error:
+        if not allow_no_adapter:
+            raise
+        return _skip_all(chosen, error, as_json)
+    if not as_json:
+        for text in runs.headline(lab.info):
+            console.out.print(escape(text))
+    journal = Journal(report or new_run_folder(), {"command": command, **runs.describe(lab.info)})
+    try:
+        verdicts = _with_progress(chosen, lab, journal, options, verbose=verbose, quiet=as_json)
+    finally:
+        journal.close()
+    summary = runs.counts(verdicts)
+    if as_json:
+        described = runs.describe(lab.info)
+        console.print_json({"run": described, "results": [v.record for v in verdicts], "journal": str(journal.path)})
+    else:
+        _print_end(verdicts, journal, lab, options, command)
+    return 0 if summary.passed and not summary.failed else 1
 
 
 def _with_progress(

@@ -28,7 +28,7 @@ NAMES_SHOWN = 8
 _ALLOWED: tuple[type[nodes.Node], ...] = (
     nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.Call, nodes.CondExpr, nodes.List,
     nodes.Concat, nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv,
-    nodes.Mod, nodes.Compare, nodes.Operand, nodes.Test, nodes.Filter, nodes.Template, nodes.Output, nodes.Keyword,
+    nodes.Mod, nodes.Compare, nodes.Operand, nodes.Test, nodes.Filter, nodes.Keyword,
 )  # fmt: skip
 _FILTERS = {"length", "int", "float", "abs", "join", "first", "last", "sort", "default"}
 
@@ -112,9 +112,22 @@ class _Environment(ImmutableSandboxedEnvironment):
 _ENVIRONMENT = _Environment(undefined=StrictUndefined, optimized=False)
 
 
-def _module(text: str) -> Template:
-    """A compiled template of `{% set … %}` lines. Its globals are one plain dict: Jinja copies them at every call."""
-    template = _ENVIRONMENT.from_string(text)
+def _module(definitions: Iterable[tuple[str, nodes.Expr]]) -> Template:
+    """A template that sets those names in turn, compiled from syntax trees: nothing is parsed twice."""
+    body: list[nodes.Node] = [
+        nodes.Assign(nodes.Name(name, "store", lineno=1), value, lineno=1) for name, value in definitions
+    ]
+    try:
+        tree = nodes.Template(body, lineno=1)
+        tree.set_environment(_ENVIRONMENT)
+        return _with_functions(tree)
+    except _TOO_DEEP:
+        raise Unmet("an expression is nested too deeply.") from None
+
+
+def _with_functions(source: str | nodes.Template) -> Template:
+    """A compiled template whose globals are one plain dict: Jinja copies them at every call."""
+    template = _ENVIRONMENT.from_string(source)
     template.globals = dict(FUNCTIONS)
     return template
 
@@ -154,20 +167,26 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=8192)
-def compiled(text: str) -> Expression:
-    """The expression of that text; Unmet if it is no admitted Jinja expression."""
+def _parsed(text: str) -> tuple[nodes.Expr, frozenset[str]]:
+    """The syntax tree of an expression and the names it reads; Unmet if it is no admitted Jinja expression."""
     if len(text) > MAX_LENGTH:
         raise Unmet(f"`{text[:60]}…`: {len(text)} characters; an expression may have {MAX_LENGTH}.")
     try:
-        tree = _ENVIRONMENT.parse("{{ (" + text + ") }}")
-        _check_syntax(tree, text)
-        names = frozenset(node.name for node in tree.find_all(nodes.Name)) - FUNCTIONS.keys()
-        template = _module("{% set value = (" + text + ") %}")
+        node = _only_expression(_ENVIRONMENT.parse("{{ (" + text + ") }}"), text)
+        _check_syntax(node, text)
+        names = frozenset(name.name for name in _walk(node) if isinstance(name, nodes.Name)) - FUNCTIONS.keys()
     except TemplateError as error:
         raise Unmet(f"`{text}` is no expression: {error.message}.") from None
     except _TOO_DEEP:
         raise Unmet(f"`{text[:60]}…` is nested too deeply.") from None
-    return Expression(text, names, template)
+    return node, names
+
+
+@lru_cache(maxsize=8192)
+def compiled(text: str) -> Expression:
+    """The expression of that text; Unmet if it is no admitted Jinja expression."""
+    node, names = _parsed(text)
+    return Expression(text, names, _module([("value", node)]))
 
 
 def evaluate(expression: object, scope: Mapping[str, Any]) -> Any:
@@ -178,12 +197,12 @@ def evaluate(expression: object, scope: Mapping[str, Any]) -> Any:
 @lru_cache(maxsize=8192)
 def names_in(expression: object) -> frozenset[str]:
     """The names that an expression reads, functions included where they speak of the device."""
-    return compiled(expression).names if isinstance(expression, str) else frozenset()
+    return _parsed(expression)[1] if isinstance(expression, str) else frozenset()
 
 
 @lru_cache(maxsize=1024)
 def _sentence(text: str) -> Template:
-    return _module(text)
+    return _with_functions(text)
 
 
 def sentence(text: str, scope: Mapping[str, Any]) -> str:
@@ -194,10 +213,14 @@ def sentence(text: str, scope: Mapping[str, Any]) -> str:
         return text.replace("{{", "?").replace("}}", "")
 
 
-def _check_syntax(tree: nodes.Template, text: str) -> None:
+def _only_expression(tree: nodes.Template, text: str) -> nodes.Expr:
     whole = tree.body[0].nodes if tree.body and isinstance(tree.body[0], nodes.Output) else []
     if len(tree.body) != 1 or len(whole) != 1:  # `1) }}{{ (2` is two
         raise Unmet(f"`{text}` is not one expression.")
+    return whole[0]
+
+
+def _check_syntax(tree: nodes.Expr, text: str) -> None:
     for node in _walk(tree):
         if not isinstance(node, _ALLOWED):
             raise Unmet(f"`{text}`: {type(node).__name__} is not allowed in an expression.")
@@ -205,6 +228,8 @@ def _check_syntax(tree: nodes.Template, text: str) -> None:
             raise Unmet(f"`{text}`: an `if` needs its `else`.")
         if isinstance(node, nodes.Call) and not _is_callable(node.node):
             raise Unmet(f"`{text}`: only functions may be called ({', '.join(sorted(FUNCTIONS))}), and `.has`.")
+        if isinstance(node, nodes.Test) and node.name not in _ENVIRONMENT.tests:
+            raise Unmet(f"`{text}` is no expression: No test named {node.name!r}.")
         if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
             raise Unmet(f"`{text}`: filter {node.name!r} is not allowed (allowed: {', '.join(sorted(_FILTERS))}).")
 
@@ -233,7 +258,7 @@ def sequence(definitions: Definitions) -> Callable[[Mapping[str, Any]], dict[str
         outside |= names_in(expression) - {earlier for earlier, _ in definitions[:index]}
         if not name.isidentifier() or name.startswith("_"):
             raise Unmet(f"{name!r} cannot be the name of a derived value.")
-    template = _module("".join(f"{{% set {name} = ({_literal(e)}) %}}" for name, e in definitions))
+    template = _module([(name, _parsed(_literal(expression))[0]) for name, expression in definitions])
 
     def run(scope: Mapping[str, Any]) -> dict[str, Any]:
         if not outside <= scope.keys():
@@ -267,6 +292,10 @@ def _one_by_one(definitions: Definitions, scope: Mapping[str, Any]) -> dict[str,
 @lru_cache(maxsize=256)
 def first_false(conditions: tuple[str, ...]) -> Expression:
     """One expression: the index of the first condition that does not hold, or -1. Later ones are not evaluated."""
-    chain = " else ".join(f"{index} if not ({text})" for index, text in enumerate(conditions)) + " else -1"
-    names = frozenset().union(*(compiled(text).names for text in conditions))
-    return Expression(" and ".join(conditions)[:200], names, _module("{% set value = (" + chain + ") %}"))
+    found: nodes.Expr = nodes.Const(-1, lineno=1)
+    names: frozenset[str] = frozenset()
+    for index, text in reversed(list(enumerate(conditions))):
+        node, read = _parsed(text)
+        found = nodes.CondExpr(nodes.Not(node, lineno=1), nodes.Const(index, lineno=1), found, lineno=1)
+        names |= read
+    return Expression(" and ".join(conditions)[:200], names, _module([("value", found)]))

@@ -6,6 +6,7 @@ In: a variant and a Scope. Out: buffer shapes and counts. Pure; used by selectio
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from kernel_lab.operators import dtypes
@@ -39,10 +40,13 @@ def _bytes(dtype: str, shape: tuple[int, ...], packing: Packing) -> int:
 
 def names_of_device(variant: Variant) -> frozenset[str]:
     """The names that have no value without a device: the device's own, and what the variant derives from them."""
-    if not variant.derive:
-        return DEVICE_NAMES
+    return _names_of_device(tuple(variant.derive.items()))
+
+
+@lru_cache(maxsize=1024)
+def _names_of_device(derive: expressions.Definitions) -> frozenset[str]:
     names = set(DEVICE_NAMES)
-    for name, expression in variant.derive.items():
+    for name, expression in derive:
         if expressions.names_in(expression) & names:
             names.add(name)
     return frozenset(names)

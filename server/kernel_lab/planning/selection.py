@@ -55,6 +55,25 @@ def available(decisions: Sequence[Decision], scope: Scope, facts: DeviceFacts) -
     return tuple(sorted(judged, key=_preference))
 
 
+def preferred(decisions: Sequence[Decision], scope: Scope, facts: DeviceFacts) -> Decision | None:
+    """What `selected` would say of the available ones, without asking the device about those that come after it."""
+    demoted = []
+    for decision in decisions:
+        if decision.can_run:
+            judged = _by_device(decision, scope, facts)
+            if judged.stage == "accepted":
+                return judged
+            demoted.append(judged)
+    return selected(sorted(demoted, key=_preference))
+
+
+def forced_on(decisions: Sequence[Decision], variant: str, scope: Scope, facts: DeviceFacts) -> Decision:
+    """What `forced` would say of the available ones, without asking the device about any other."""
+    return forced(
+        available([one for one in decisions if one.variant.id == variant] or decisions, scope, facts), variant
+    )
+
+
 def selected(decisions: Sequence[Decision]) -> Decision | None:
     """The variant that runs unless another is forced: the first that can."""
     return next((decision for decision in decisions if decision.can_run), None)

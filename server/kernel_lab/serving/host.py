@@ -8,13 +8,14 @@ import contextlib
 import socket
 import threading
 from collections.abc import Coroutine
-from typing import Any, TypeVar
-
-import uvicorn
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernel_lab.errors import LabError
-from kernel_lab.serving.app import create_app
 from kernel_lab.serving.hub import Hub, Planner
+
+if TYPE_CHECKING:
+    import uvicorn
 
 T = TypeVar("T")
 MAX_MESSAGE_BYTES = 2**31 - 1
@@ -37,24 +38,22 @@ class Host:
             ) from None
         self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.hub = Hub(plan)
-        config = uvicorn.Config(
-            create_app(self.hub),
-            log_level="error",
-            access_log=False,
-            lifespan="off",
-            ws_max_size=MAX_MESSAGE_BYTES,
-            ws_per_message_deflate=False,
-            ws_ping_interval=None,
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
+        self._server: uvicorn.Server | None = None
+        self._closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="kernel-lab host", daemon=True)
         self._thread.start()
 
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Starts a coroutine on the host's loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return self.wait(self.begin(coroutine))
+
+    def wait(self, future: Future[T]) -> T:
+        """The result of what was begun; an interrupt cancels it."""
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -63,16 +62,42 @@ class Host:
 
     def close(self) -> None:
         """Stops the server and its loop; may be called twice."""
-        if self._thread.is_alive():
+        self._closing = True
+        if self._server is not None:
             self._server.should_exit = True
-            self._thread.join(timeout=10)
+        self._thread.join(timeout=10)
         with contextlib.suppress(OSError):
             self._socket.close()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))
+            self._loop.run_until_complete(self._main())
         finally:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    async def _main(self) -> None:
+        # Importing FastAPI takes a third of a second, which a browser may use to start: hence in a thread of its own.
+        self._server = await asyncio.to_thread(_server_of, self.hub)
+        if not self._closing:
+            await self._server.serve(sockets=[self._socket])
+
+
+def _server_of(hub: Hub) -> "uvicorn.Server":
+    import uvicorn
+
+    from kernel_lab.serving.app import create_app
+
+    config = uvicorn.Config(
+        create_app(hub),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        ws_max_size=MAX_MESSAGE_BYTES,
+        ws_per_message_deflate=False,
+        ws_ping_interval=None,
+        timeout_graceful_shutdown=1,
+    )
+    config.load()
+    return uvicorn.Server(config)
