@@ -2,6 +2,9 @@
 
 Shapes stay small, geometry does not: pads larger than kernels, strides beyond inputs, groups, empty batches. Values
 come from a seed and a flavour: any byte, the ends of the range alone, or all of one end.
+
+Some variants take only sizes that fill whole tiles or words, which small odd shapes hardly ever do. A share of the
+draws has such sizes, the smallest there are, so that every variant is drawn.
 """
 
 from collections.abc import Mapping
@@ -13,7 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from kernel_lab.operators import dtypes
+from kernel_lab.operators.cases import Case
 from kernel_lab.operators.dtypes import Array
+from kernel_lab.operators.requests import request_of
 
 BYTES = (np.uint8, np.int8)
 FLAVOURS = ("any", "ends", "high", "low")
@@ -26,6 +31,11 @@ class Call:
     operator: str
     inputs: Mapping[str, Array]
     attrs: Mapping[str, Any]
+
+    @property
+    def case(self) -> Case:
+        """The same as a case, which planning takes."""
+        return Case(self.operator, "drawn", request_of(self.operator, self.inputs, self.attrs), lambda: self.inputs)
 
 
 def bytes_of(dtype: Any, shape: tuple[int, ...], seed: int, flavour: str = "any") -> Array:
@@ -85,11 +95,31 @@ def channels(draw: DrawFn) -> tuple[int, int, int]:
 
 
 @st.composite
-def integer_convolution(draw: DrawFn, channels_last: bool) -> tuple[dict[str, Array], dict[str, Any], int]:
+def small_sizes(draw: DrawFn) -> tuple[int, dict[str, Any], tuple[int, int, int]]:
+    """Batch, geometry and channels of any kind."""
+    shape, channel_counts = draw(geometry()), draw(channels())
+    return draw(st.sampled_from([1, 1, 1, 2, 3, 0])), shape, channel_counts
+
+
+@st.composite
+def whole_tiles(draw: DrawFn) -> tuple[int, dict[str, Any], tuple[int, int, int]]:
+    """The same where x and w fill tiles of 64 x 64 x 64 to the brim: one, or two along one axis."""
+    depth, outputs, pixels = draw(st.sampled_from([(64, 64, 64), (128, 64, 64), (64, 128, 64), (64, 64, 128)]))
+    spatial = draw(st.sampled_from([[pixels], [8, pixels // 8], [1, pixels], [pixels // 2, 2]]))
+    kernel = [1] * len(spatial)
+    attrs = {"kernel_shape": kernel} if draw(st.booleans()) else {}
+    return draw(st.sampled_from([1, 1, 2])), {"spatial": spatial, "kernel": kernel, "attrs": attrs}, (1, depth, outputs)
+
+
+Sizes = SearchStrategy[tuple[int, dict[str, Any], tuple[int, int, int]]]
+
+
+@st.composite
+def integer_convolution(
+    draw: DrawFn, sizes: Sizes, channels_last: bool = False
+) -> tuple[dict[str, Array], dict[str, Any], int]:
     """x, w and both zero points, the attributes, and M."""
-    shape = draw(geometry())
-    group, of_group, per_group = draw(channels())
-    batch = draw(st.sampled_from([1, 1, 1, 2, 3, 0]))
+    batch, shape, (group, of_group, per_group) = draw(sizes)
     seed, flavour = draw(st.integers(0, 2**16)), draw(st.sampled_from(FLAVOURS))
     x_dtype, w_dtype = draw(st.sampled_from(BYTES)), draw(st.sampled_from(BYTES))
     count, outputs = group * of_group, group * per_group
@@ -106,19 +136,24 @@ def integer_convolution(draw: DrawFn, channels_last: bool) -> tuple[dict[str, Ar
     return inputs, attrs, outputs
 
 
+X_ZERO, W_ZERO = "x_zero_point", "w_zero_point"
+ABSENT = ((), (), (X_ZERO,), (X_ZERO,), (W_ZERO,), (X_ZERO, W_ZERO))
+"""Twice where w's zero point may be one or one for each filter, so that each of the six kinds is drawn as often."""
+
+
 @st.composite
 def conv_integer(draw: DrawFn) -> Call:
-    inputs, attrs, _ = draw(integer_convolution(channels_last=False))
-    for role in ("x_zero_point", "w_zero_point"):
-        if draw(st.booleans()):
-            del inputs[role]
+    whole = draw(st.sampled_from([False, False, False, True]))
+    inputs, attrs, _ = draw(integer_convolution(whole_tiles() if whole else small_sizes()))
+    for role in draw(st.sampled_from(ABSENT)):
+        del inputs[role]
     return Call("ai.onnx.ConvInteger", inputs, attrs)
 
 
 @st.composite
 def qlinear_conv(draw: DrawFn) -> Call:
     channels_last = draw(st.booleans())
-    inputs, attrs, outputs = draw(integer_convolution(channels_last=channels_last))
+    inputs, attrs, outputs = draw(integer_convolution(small_sizes(), channels_last))
     if channels_last or draw(st.booleans()):
         attrs["channels_last"] = int(channels_last)
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
@@ -161,8 +196,11 @@ def dequantize_linear(draw: DrawFn) -> Call:
     x_type = dtypes.named(draw(st.sampled_from(X_TYPES)))
     scale_type = dtypes.named(draw(st.sampled_from(SCALE_TYPES)))
     shape = tuple(draw(st.lists(st.integers(0, 9), min_size=0, max_size=4)))
+    whole_words = draw(st.booleans()) and len(shape) > 0
+    if whole_words:  # the four words of y that one invocation may write hold four or eight elements
+        shape = (*shape[:-1], 8 * draw(st.integers(1, 3)))
     attrs: dict[str, Any] = {}
-    kinds = ["tensor"] + (["axis", "blocked"] if shape else [])
+    kinds = ["tensor"] + (["axis", "blocked", "blocked"] if shape else [])
     granularity = draw(st.sampled_from(kinds))
     scale_shape: tuple[int, ...] = draw(st.sampled_from([(), (1,)]))
     if granularity != "tensor":
@@ -170,7 +208,8 @@ def dequantize_linear(draw: DrawFn) -> Call:
         attrs["axis"] = draw(st.sampled_from([axis, axis - len(shape)]))
         scale_shape = (shape[axis],)
         if granularity == "blocked":
-            attrs["block_size"] = block = draw(st.integers(1, max(shape[axis], 1)))
+            unit = 4 if whole_words and axis == len(shape) - 1 else 1
+            attrs["block_size"] = block = unit * draw(st.integers(1, max(shape[axis] // unit, 1)))
             scale_shape = (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :])
         elif scale_shape == (1,):
             del attrs["axis"]  # one element is per tensor, whatever the axis
