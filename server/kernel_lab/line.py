@@ -38,10 +38,13 @@ DEADLINE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Options:
-    """How to run. `repeat`: the command that a failure report ends with, before its query."""
+    """How to run. `times`: how often each pair runs; outputs that change from run to run are a failure. `repeat`: the
+    command that a failure report ends with, before its query.
+    """
 
     deadline_ms: int = DEADLINE_MS
     timing: bool = False
+    times: int = 1
     repeat: tuple[str, ...] = ("kernel-lab", "run")
 
 

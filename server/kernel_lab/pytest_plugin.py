@@ -7,27 +7,28 @@
     lab_judge    -> pair -> Verdict          (session)
     kernel_pair  -> one case and variant     (parametrised from --lab-query; its id is the query string)
 
-A test that asks for `kernel_pair` is collected once per pair, without a browser.
+A test that asks for `kernel_pair` is collected once per pair, without a browser. Every pytest run of an environment
+loads this file, whether it has kernels or not: what costs time to import is imported where it is used.
 """
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernel_lab import line, runs
-from kernel_lab.browsing import masks
-from kernel_lab.browsing.lab import Lab, NoAdapter
-from kernel_lab.browsing.profiles import Profile, resolve
 from kernel_lab.errors import LabError
-from kernel_lab.judging.journal import Journal, new_run_folder
-from kernel_lab.judging.verdicts import Verdict
-from kernel_lab.operators import operator
-from kernel_lab.queries import parse
-from kernel_lab.runs import Pair
 
-Judge = Callable[[Pair], Verdict]
+if TYPE_CHECKING:
+    from kernel_lab import line
+    from kernel_lab.browsing.lab import Lab
+    from kernel_lab.browsing.profiles import Profile
+    from kernel_lab.judging.journal import Journal
+    from kernel_lab.judging.verdicts import Verdict
+    from kernel_lab.runs import Pair
+
+Judge = Callable[["Pair"], "Verdict"]
+_DEADLINE_SECONDS = 60.0
 _HEADLINE = "kernel_lab_headline"
 
 
@@ -51,8 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--lab-subgroups", metavar="LOW-HIGH", help="claim that range of subgroup sizes, as 4-128")
     group.addoption("--lab-emulate-matrices", action="store_true", help="plain WGSL stands in for subgroup matrices")
+    group.addoption("--lab-deadline", type=float, default=_DEADLINE_SECONDS, metavar="SECONDS", help="for one run")
     group.addoption(
-        "--lab-deadline", type=float, default=line.DEADLINE_MS / 1000, metavar="SECONDS", help="for one run"
+        "--lab-repeat", type=int, default=1, metavar="N", help="run each pair N times: outputs that change fail"
     )
     group.addoption("--lab-report", type=Path, metavar="DIR", help="keep the journal there (default: in the cache)")
     group.addoption(
@@ -99,6 +101,10 @@ class _FromWorkers:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kernel_pair" not in metafunc.fixturenames:
         return
+    from kernel_lab import runs
+    from kernel_lab.operators import operator
+    from kernel_lab.queries import parse
+
     config = metafunc.config
     queries = [parse(text) for text in config.getoption("--lab-query") or ["*"]]
     every = config.getoption("--lab-variants") == "all"
@@ -132,8 +138,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def lab_profile(pytestconfig: pytest.Config) -> Profile:
+def lab_profile(pytestconfig: pytest.Config) -> "Profile":
     """Which browser. Override it to run on one of your own."""
+    from kernel_lab.browsing import masks
+    from kernel_lab.browsing.profiles import resolve
+
     try:
         return resolve(
             pytestconfig.getoption("--lab-browser"),
@@ -150,8 +159,11 @@ def lab_profile(pytestconfig: pytest.Config) -> Profile:
 
 
 @pytest.fixture(scope="session")
-def lab(lab_profile: Profile, pytestconfig: pytest.Config) -> Iterator[Lab]:
+def lab(lab_profile: "Profile", pytestconfig: pytest.Config) -> Iterator["Lab"]:
     """The browser, running, with an adapter. Without one the tests fail, or skip with --lab-allow-no-adapter."""
+    from kernel_lab import runs
+    from kernel_lab.browsing.lab import Lab, NoAdapter
+
     with Lab(lab_profile) as running:
         try:
             _ = running.facts
@@ -165,8 +177,11 @@ def lab(lab_profile: Profile, pytestconfig: pytest.Config) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def lab_journal(lab: Lab, pytestconfig: pytest.Config) -> Iterator[Journal]:
+def lab_journal(lab: "Lab", pytestconfig: pytest.Config) -> Iterator["Journal"]:
     """Where each result is kept as it comes; one file per worker."""
+    from kernel_lab import runs
+    from kernel_lab.judging.journal import Journal, new_run_folder
+
     stated = pytestconfig.getoption("--lab-report")
     worker = getattr(pytestconfig, "workerinput", {}).get("workerid", "")
     folder = (stated or new_run_folder()) / worker
@@ -177,17 +192,22 @@ def lab_journal(lab: Lab, pytestconfig: pytest.Config) -> Iterator[Journal]:
 
 
 @pytest.fixture(scope="session")
-def lab_options(pytestconfig: pytest.Config) -> line.Options:
+def lab_options(pytestconfig: pytest.Config) -> "line.Options":
     """How each pair is run."""
-    return line.Options(deadline_ms=int(1000 * pytestconfig.getoption("--lab-deadline")))
+    from kernel_lab import line
+
+    return line.Options(
+        deadline_ms=int(1000 * pytestconfig.getoption("--lab-deadline")), times=pytestconfig.getoption("--lab-repeat")
+    )
 
 
 @pytest.fixture(scope="session")
-def lab_judge(lab: Lab, lab_journal: Journal, lab_options: line.Options, pytestconfig: pytest.Config) -> Judge:
+def lab_judge(lab: "Lab", lab_journal: "Journal", lab_options: "line.Options", pytestconfig: pytest.Config) -> Judge:
     """Runs a pair, writes it down, gives its verdict."""
+    from kernel_lab import runs
 
-    def judge(pair: Pair) -> Verdict:
-        verdict = line.follow(pair.operator, pair.case, lab, pair.variant, lab_options)
+    def judge(pair: "Pair") -> "Verdict":
+        verdict = runs.judged(pair, lab, lab_options)
         lab_journal.append(verdict.record)
         pytestconfig.stash[_state].judged += verdict.outcome != "skipped"
         return verdict
@@ -195,7 +215,7 @@ def lab_judge(lab: Lab, lab_journal: Journal, lab_options: line.Options, pytestc
     return judge
 
 
-def settle(verdict: Verdict) -> None:
+def settle(verdict: "Verdict") -> None:
     """A verdict as pytest's outcome: its report is the whole failure message, a skip shows its reason."""
     __tracebackhide__ = True
     if verdict.outcome == "skipped":

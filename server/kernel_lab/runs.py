@@ -7,7 +7,7 @@ import datetime
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel_lab import line
@@ -96,12 +96,41 @@ def perform(
     """Runs the pairs in order. Whatever a browser does, each pair has exactly one verdict."""
     verdicts = []
     for pair in chosen:
-        verdict = line.follow(pair.operator, pair.case, lab, pair.variant, options)
+        verdict = judged(pair, lab, options)
         if journal is not None:
             journal.append(verdict.record)
         verdicts.append(verdict)
         on_verdict(verdict)
     return verdicts
+
+
+def judged(pair: Pair, lab: Lab, options: line.Options | None = None) -> Verdict:
+    """The verdict on one pair, which runs `options.times` times: what is right once must be right, with the same bytes,
+    every time. A race between invocations shows as a run that differs.
+    """
+    options = options or line.Options()
+    first = line.follow(pair.operator, pair.case, lab, pair.variant, options)
+    for number in range(2, options.times + 1):
+        if first.outcome != "passed" or "outputs" not in first.record:  # failed, skipped, or refused without a browser
+            break
+        again = line.follow(pair.operator, pair.case, lab, pair.variant, options)
+        first = _compared(first, again, f"run {number} of {options.times}")
+    return first
+
+
+def _compared(first: Verdict, again: Verdict, which: str) -> Verdict:
+    """The first verdict, with one run more on its record; or, if the outputs changed, a failure that says when."""
+    if again.outcome == "passed" and again.record["outputs"] == first.record["outputs"]:
+        return replace(first, record={**first.record, "runs": first.record.get("runs", 1) + 1})
+    summary = f"{which} differs from those before, which were right: {again.summary}"
+    report = f"{again.report or again.query}\n\n  {which} differs from those before, which were right: a race?"
+    return replace(
+        again,
+        outcome="failed",
+        summary=summary,
+        report=report,
+        record={**again.record, "outcome": "failed", "summary": summary, "report": report, "run": which},
+    )
 
 
 def describe(info: BrowserInfo) -> dict[str, Any]:

@@ -39,6 +39,9 @@ ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="DIR", help="Keep the journal there (default: in the cache).")
 ]
 DeadlineOption = Annotated[float, typer.Option("--deadline", metavar="SECONDS", help="For one run.")]
+RepeatOption = Annotated[
+    int, typer.Option("--repeat", metavar="N", min=1, help="Run each N times: outputs that change fail (races).")
+]
 AllowOption = Annotated[bool, typer.Option("--allow-no-adapter", help="Without an adapter skip, visibly, and exit 0.")]
 LastFailedOption = Annotated[bool, typer.Option("--last-failed", help="Only what failed in the last run.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="One line per result.")]
@@ -57,6 +60,7 @@ def add_to(app: typer.Typer) -> None:
         variants: VariantsOption = "selected",
         report: ReportOption = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
+        repeat: RepeatOption = 1,
         package: PackageOption = None,
         reference: ReferenceOption = None,
         last_failed_only: LastFailedOption = False,
@@ -67,9 +71,14 @@ def add_to(app: typer.Typer) -> None:
         """Run cases in a browser and compare every output with the reference, to the bit."""
         every = every_variant(variants)
         queries = [parse(text) for text in query or ["*"]]
-        packages = [part for folder in package or [] for part in ("--package", str(folder))]
-        trusted = ["--reference", str(reference)] if reference else []
-        options = line.Options(int(deadline * 1000), repeat=("kernel-lab", "run", *packages, *trusted))
+        options = line.Options(
+            int(deadline * 1000),
+            times=repeat,
+            repeat=_command(
+                package=package, reference=reference, browser=browser, mask=mask, limit=limit, subgroups=subgroups,
+                emulate_matrices=emulate_matrices, repeat=repeat,
+            ),
+        )  # fmt: skip
         with Lab(console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)) as lab:
             lab.start_soon()
             operators = console.operators(package, reference).values()
@@ -83,6 +92,22 @@ def add_to(app: typer.Typer) -> None:
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
             )  # fmt: skip
         raise typer.Exit(code)
+
+
+_DEFAULTS = {"browser": "default", "repeat": 1}
+
+
+def _command(**given: object) -> tuple[str, ...]:
+    """The command that runs a case again as this run did, before its query: who it ran on, and what was hidden."""
+    words = ["kernel-lab", "run"]
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value and value != _DEFAULTS.get(name):
+            for one in value if isinstance(value, list) else [value]:
+                words += [option, str(one)]
+    return tuple(words)
 
 
 def _failed_last(asked: Sequence[Pair], operators: Collection[Operator]) -> list[Pair]:
