@@ -4,8 +4,6 @@ In: a profile. Out: RunResults. A crash or a timeout costs the job that met it, 
 job was sent costs that job nothing.
 """
 
-import asyncio
-from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
 
@@ -37,11 +35,9 @@ class Lab:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.restarts = 0
-        self._host = Host(planner.answer)
+        self._host = Host(planner.answer, answering=False)
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
-        self._starting: Future[Browser] | None = None
-        self._lock = asyncio.Lock()
         self._last_info: BrowserInfo | None = None
 
     def __enter__(self) -> "Lab":
@@ -51,11 +47,6 @@ class Lab:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def start_soon(self) -> None:
-        """Starts the browser while the caller does other work. Whether that failed, the first use of it tells."""
-        if self._starting is None and self._browser is None:
-            self._starting = self._host.begin(self._ready())
 
     @property
     def address(self) -> str:
@@ -74,8 +65,7 @@ class Lab:
             running is not None and running.alive
         ):  # without the host's loop: a case asks, and two changes of thread cost
             return running
-        starting, self._starting = self._starting, None
-        return self._host.call(self._ready()) if starting is None else self._host.wait(starting)
+        return self._host.call(self._ready())
 
     @property
     def running_browser(self) -> Browser:
@@ -126,14 +116,11 @@ class Lab:
             self._host.close()
 
     async def _ready(self) -> Browser:
-        async with self._lock:
-            return await self._alive()
-
-    async def _alive(self) -> Browser:
         if self._browser is not None and self._browser.alive:
             return self._browser
         if self._playwright is None:
             self._playwright = await async_playwright().start()
+            self._host.answer()
         if self._browser is not None:
             self.restarts += 1
             await self._browser.close()
@@ -186,10 +173,9 @@ class Lab:
             await browser.prepare({"passes": list(distinct.values()), "wgsl": wgsl}, PREPARE_DEADLINE_MS)
 
     async def _close(self) -> None:
-        async with self._lock:  # a browser that is still starting is waited for
-            if self._browser is not None:
-                await self._browser.close()
-                self._browser = None
-            if self._playwright is not None:
-                await self._playwright.stop()
-                self._playwright = None
+        if self._browser is not None:
+            await self._browser.close()
+            self._browser = None
+        if self._playwright is not None:
+            await self._playwright.stop()
+            self._playwright = None

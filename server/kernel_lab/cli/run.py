@@ -79,14 +79,13 @@ def add_to(app: typer.Typer) -> None:
                 emulate_matrices=emulate_matrices, repeat=repeat,
             ),
         )  # fmt: skip
+        operators = console.operators(package, reference).values()
+        chosen = list(runs.pairs(operators, queries, every_variant=every))
+        if not chosen:
+            raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
+        if last_failed_only:
+            chosen = _failed_last(chosen, operators) or chosen
         with Lab(console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)) as lab:
-            lab.start_soon()
-            operators = console.operators(package, reference).values()
-            chosen = list(runs.pairs(operators, queries, every_variant=every))
-            if not chosen:
-                raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
-            if last_failed_only:
-                chosen = _failed_last(chosen, operators) or chosen
             code = perform(
                 chosen, lab, options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,

@@ -183,6 +183,10 @@ class Variant(_Model):
         """How that input or output is packed: as stated, else as "*" says, else one element per word."""
         return self.lab.packing.get(role, self.lab.packing.get("*", "word"))
 
+    def __hash__(self) -> int:
+        """Its identity: a variant is read once, and what follows from it alone is remembered by it."""
+        return id(self)
+
 
 class Check(_Model):
     require: Expr

@@ -145,7 +145,7 @@ class Expression:
         if missing:
             raise Unmet(f"`{self.text}`: unknown name {missing[0]!r} (known: {_nearest(missing[0], scope)}).")
         try:
-            value = self._template.make_module(dict(scope)).__dict__["value"]
+            value = self._template.make_module({name: scope[name] for name in self.names}).__dict__["value"]
         except UndefinedError as error:
             raise Unmet(f"`{self.text}`: {error.message}.") from None
         except _FAULTS as error:
@@ -264,7 +264,7 @@ def sequence(definitions: Definitions) -> Callable[[Mapping[str, Any]], dict[str
         if not outside <= scope.keys():
             return _one_by_one(definitions, scope)
         try:
-            found = template.make_module(dict(scope)).__dict__
+            found = template.make_module({name: scope[name] for name in outside}).__dict__
         except _FAULTS:
             return _one_by_one(definitions, scope)
         if any(_has_hole(found[name]) for name, _ in definitions):

@@ -38,15 +38,11 @@ def _bytes(dtype: str, shape: tuple[int, ...], packing: Packing) -> int:
     return 4 * max(1, dtypes.words(dtypes.numel(shape), dtypes.named(dtype), packing))
 
 
+@lru_cache(maxsize=4096)
 def names_of_device(variant: Variant) -> frozenset[str]:
     """The names that have no value without a device: the device's own, and what the variant derives from them."""
-    return _names_of_device(tuple(variant.derive.items()))
-
-
-@lru_cache(maxsize=1024)
-def _names_of_device(derive: expressions.Definitions) -> frozenset[str]:
     names = set(DEVICE_NAMES)
-    for name, expression in derive:
+    for name, expression in variant.derive.items():
         if expressions.names_in(expression) & names:
             names.add(name)
     return frozenset(names)

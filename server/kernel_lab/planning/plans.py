@@ -145,9 +145,9 @@ def _pass(
     item: Pass, variant: Variant, scope: Scope, values: Mapping[str, Any], facts: DeviceFacts, known: set[str]
 ) -> tuple[PlannedPass, list[PlannedBuffer]]:
     constants = {name: scope.values["constants"][name] for name in scope.values["constants"]}
-    for name, expression in {**variant.constants, **item.constants}.items():
-        constants[name] = expressions.evaluate(expression, {**values, "constants": Names(constants)})
     names = {**values, "constants": Names(constants), "pass": item.id, "variant": variant.id}
+    for name, expression in {**variant.constants, **item.constants}.items():  # each may read those before it
+        constants[name] = expressions.evaluate(expression, names)
     label = f"{scope.operator.id}:{variant.id}:{item.id}"
     bindings, made = [], []
     for index, binding in enumerate(item.bindings):

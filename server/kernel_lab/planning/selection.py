@@ -9,6 +9,7 @@ all that are not. The first accepted one is selected.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from kernel_lab.errors import LabError
@@ -94,27 +95,37 @@ def _preference(decision: Decision) -> tuple[bool, bool, int]:
 
 
 def _by_request(variant: Variant, scope: Scope) -> Decision:
-    device = layout.names_of_device(variant)
     try:
-        for condition in variant.when:
-            if expressions.names_in(condition) & device:
-                continue
+        for condition in _asked_of(variant, "when", "request"):
             value = _value(condition, variant, scope)
             if value is not True:
                 return Decision(variant, "when", f"needs `{condition}`, which is {_shown(value)} here.")
-        for condition in variant.demoteWhen:
-            if not expressions.names_in(condition) & device and _value(condition, variant, scope) is True:
+        for condition in _asked_of(variant, "demoteWhen", "request"):
+            if _value(condition, variant, scope) is True:
                 return Decision(variant, "demoted", f"`{condition}` holds, so other routes go first.")
     except Unmet as error:
         return Decision(variant, "when", str(error))
     return Decision(variant, "accepted")
 
 
+@lru_cache(maxsize=4096)
+def _asked_of(variant: Variant, kind: Literal["when", "demoteWhen"], whom: Literal["request", "device"]) -> list[Expr]:
+    """Those of a variant's conditions that the request alone decides, or those that a device must be asked, too."""
+    conditions = variant.when if kind == "when" else variant.demoteWhen
+    device = layout.names_of_device(variant)
+    return [c for c in conditions if bool(expressions.names_in(c) & device) == (whom == "device")]
+
+
+@lru_cache(maxsize=4096)
+def _own_names(variant: Variant) -> frozenset[str]:
+    """What means something else, or only something, within the variant."""
+    return frozenset(variant.derive) | ({"tunables"} if variant.tunables else set())
+
+
 def _value(condition: Expr, variant: Variant, scope: Scope, facts: DeviceFacts | None = None) -> Any:
     """What the request alone decides is evaluated once per request, whichever variants ask."""
     names = expressions.names_in(condition)
-    own = variant.derive.keys() | ({"tunables"} if variant.tunables else set())
-    if names <= scope.values.keys() and not names & own:
+    if names.isdisjoint(_own_names(variant)) and names <= scope.values.keys():
         return scope(condition)
     return expressions.evaluate(condition, layout.variant_values(variant, scope, facts))
 
@@ -125,15 +136,14 @@ def _shown(value: Any) -> str:
 
 def _by_device(decision: Decision, scope: Scope, facts: DeviceFacts) -> Decision:
     variant = decision.variant
-    device = layout.names_of_device(variant)
     try:
         for stage, reason in _obstacles(variant, scope, facts):
             return Decision(variant, stage, reason)
-        for condition in variant.when:
-            if expressions.names_in(condition) & device and _value(condition, variant, scope, facts) is not True:
+        for condition in _asked_of(variant, "when", "device"):
+            if _value(condition, variant, scope, facts) is not True:
                 return Decision(variant, "when", f"needs `{condition}`, which does not hold on this adapter.")
-        for condition in variant.demoteWhen:
-            if expressions.names_in(condition) & device and _value(condition, variant, scope, facts) is True:
+        for condition in _asked_of(variant, "demoteWhen", "device"):
+            if _value(condition, variant, scope, facts) is True:
                 return Decision(variant, "demoted", f"`{condition}` holds on this adapter, so other routes go first.")
     except Unmet as error:
         return Decision(variant, "when", str(error))

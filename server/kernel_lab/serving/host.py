@@ -8,7 +8,6 @@ import contextlib
 import socket
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernel_lab.errors import LabError
@@ -22,9 +21,13 @@ MAX_MESSAGE_BYTES = 2**31 - 1
 
 
 class Host:
-    """Starts when made, stops with `close`. `address`: http://127.0.0.1:<port>."""
+    """Its loop runs from when it is made, and ends with `close`. `address`: http://127.0.0.1:<port>.
 
-    def __init__(self, plan: Planner, port: int = 0) -> None:
+    `answering` False: whoever connects waits until `answer`. That spares the start of a browser's driver, which has the
+    processor to itself meanwhile, the import of FastAPI, which takes as long.
+    """
+
+    def __init__(self, plan: Planner, port: int = 0, *, answering: bool = True) -> None:
         # IPPROTO_TCP spelled out: asyncio switches Nagle's algorithm off only for sockets that name it
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,20 +43,20 @@ class Host:
         self.hub = Hub(plan)
         self._server: uvicorn.Server | None = None
         self._closing = False
+        self._wanted = asyncio.Event()
+        if answering:
+            self._wanted.set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="kernel-lab host", daemon=True)
         self._thread.start()
 
-    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Starts a coroutine on the host's loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+    def answer(self) -> None:
+        """From now on requests are answered. For callers on the host's own loop."""
+        self._wanted.set()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it."""
-        return self.wait(self.begin(coroutine))
-
-    def wait(self, future: Future[T]) -> T:
-        """The result of what was begun; an interrupt cancels it."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -65,6 +68,8 @@ class Host:
         self._closing = True
         if self._server is not None:
             self._server.should_exit = True
+        with contextlib.suppress(RuntimeError):  # closed before
+            self._loop.call_soon_threadsafe(self._wanted.set)
         self._thread.join(timeout=10)
         with contextlib.suppress(OSError):
             self._socket.close()
@@ -78,10 +83,12 @@ class Host:
             self._loop.close()
 
     async def _main(self) -> None:
-        # Importing FastAPI takes a third of a second, which a browser may use to start: hence in a thread of its own.
-        self._server = await asyncio.to_thread(_server_of, self.hub)
+        await self._wanted.wait()
+        if self._closing:
+            return
+        server = self._server = await asyncio.to_thread(_server_of, self.hub)  # the loop goes on starting a browser
         if not self._closing:
-            await self._server.serve(sockets=[self._socket])
+            await server.serve(sockets=[self._socket])
 
 
 def _server_of(hub: Hub) -> "uvicorn.Server":
