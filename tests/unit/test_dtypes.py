@@ -116,3 +116,19 @@ def test_a_view_is_packed_in_its_own_order(packing: Packing) -> None:
     matrix = np.arange(12, dtype=np.uint8).reshape(3, 4)
     assert dtypes.pack(matrix.T, packing) == dtypes.pack(matrix.T.copy(), packing)
     assert dtypes.pack(matrix[:, ::2], packing) == dtypes.pack(matrix[:, ::2].copy(), packing)
+
+
+@EVERY
+@given(count=st.integers(1, 19), stray=st.integers(0, 31), data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_ends_are_clear_where_packing_gives_the_same_words(
+    dtype: DType, count: int, stray: int, data: st.DataObject
+) -> None:
+    """One bit set anywhere in the last word: either it belongs to an element, or the end is not clear."""
+    words = 4 * dtypes.words(count, dtype, "packed")
+    given_words = bytearray(data.draw(st.binary(min_size=words, max_size=words)))
+    used = count * dtype.bits
+    kept = int.from_bytes(given_words, "little") & ((1 << used) - 1) | (1 << (8 * words - 32 + stray))
+    stored = kept.to_bytes(words, "little")
+    again = dtypes.pack(dtypes.unpack(stored, dtype, (count,)))
+    assert dtypes.ends_clear(stored, dtype, (count,)) == (again == stored)

@@ -139,6 +139,12 @@ def pack(array: Array, packing: Packing = "packed") -> bytes:
     return data + bytes(-len(data) % 4)
 
 
+def ends_clear(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...]) -> bool:
+    """Whether the bits behind the last element of packed words are 0, as `pack` leaves them."""
+    used = numel(shape) * dtype.bits % 32
+    return not used or int.from_bytes(data[-4:], "little") >> used == 0
+
+
 def unpack(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...], packing: Packing = "packed") -> Array:
     """The inverse of `pack`: little-endian words to an array of that dtype and shape."""
     count = numel(shape)
