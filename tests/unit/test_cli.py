@@ -151,10 +151,15 @@ def test_cache_path_and_clear(tell: Tell, tmp_path: Path) -> None:
     assert tell("cache", "path") == (0, f"{cache}\n", "")
     (cache / "runs" / "one").mkdir(parents=True)
     (cache / "runs" / "one" / "journal.jsonl").write_bytes(b"x" * 2_500_000)
+    (cache / "lavapipe").mkdir()
+    (cache / "lavapipe" / "driver").write_bytes(b"x" * 1_000_000)
+    runs = cache / "runs"
     said = tell("cache", "clear")
-    assert (said.code, said.out) == (0, f"deleted 2.5 MB in {cache}\n")
+    assert (said.code, said.out) == (0, f"deleted 2.5 MB in {runs}\n")
+    assert not runs.exists()
+    assert tell("cache", "clear").out == f"deleted 0.0 MB in {runs}\n"
+    assert tell("cache", "clear", "--all").out == f"deleted 1.0 MB in {cache}\n"
     assert not cache.exists()
-    assert tell("cache", "clear").out == f"deleted 0.0 MB in {cache}\n"
 
 
 # What goes wrong: exit code 2 and one sentence.

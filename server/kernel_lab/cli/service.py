@@ -62,7 +62,7 @@ def add_to(app: typer.Typer) -> None:
         finally:
             host.close()
 
-    cache = typer.Typer(help="Where runs are kept.", no_args_is_help=True)
+    cache = typer.Typer(help="Where runs and installed adapters are kept.", no_args_is_help=True)
     app.add_typer(cache, name="cache")
 
     @cache.command("path")
@@ -71,9 +71,14 @@ def add_to(app: typer.Typer) -> None:
         typer.echo(journal.cache_folder())
 
     @cache.command("clear")
-    def clear() -> None:
-        """Delete what the cache holds."""
-        folder = journal.cache_folder()
+    def clear(
+        everything: Annotated[
+            bool,
+            typer.Option("--all", help="Also what `browsers install` has put there; it takes a minute to get anew."),
+        ] = False,
+    ) -> None:
+        """Delete the runs that the cache holds."""
+        folder = journal.cache_folder() if everything else journal.runs_folder()
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.exists() else 0
         if folder.exists():
             _delete(folder)
