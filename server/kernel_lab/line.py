@@ -101,6 +101,7 @@ def follow(
     if not chosen.can_run:
         outcome: verdicts.Outcome = "skipped" if chosen.stage in ("requires", "limits") else "failed"
         return _verdict(case, chosen.variant.id, outcome, chosen.reason)
+    selected = first is not None and chosen.variant is first.variant
     try:
         planned = plan(scope, chosen, facts)
         before_reference = time.perf_counter()
@@ -109,7 +110,7 @@ def follow(
         timing = options.timing and "timestamp-query" in facts.features
         job = frames.job_of(planned, case.inputs, expected, options.deadline_ms, timing=timing)
     except LabError as error:
-        return _verdict(case, chosen.variant.id, "failed", str(error))
+        return _verdict(case, chosen.variant.id, "failed", str(error), selected=selected)
     planned_at = time.perf_counter()
     result = lab.run(job)
     returned_at = time.perf_counter()
@@ -122,7 +123,7 @@ def follow(
     }
     record: dict[str, Any] = {
         "status": result.status,
-        "selected": first is not None and chosen.variant is first.variant,
+        "selected": selected,
         "emulated": planned.emulated,
         "attempts": result.attempts,
         "expected_from": source,
@@ -155,11 +156,12 @@ def _refusal(case: Case, scope: Scope | Refused) -> Verdict:
     return _verdict(case, "", "failed", f"accepted, though it must be refused (for {case.refused!r})")
 
 
-def _verdict(case: Case, variant: str, outcome: verdicts.Outcome, summary: str) -> Verdict:
+def _verdict(case: Case, variant: str, outcome: verdicts.Outcome, summary: str, *, selected: bool = False) -> Verdict:
     query = f"{case.query}:{variant}" if variant else case.query
     text = f"{query}\n{summary}" if outcome == "failed" else ""
     status = "refused" if summary.startswith("refused") else "not run"
-    return Verdict(query, outcome, summary, text, _record(case, variant, outcome, summary, {"status": status}))
+    more = {"status": status, "selected": selected}
+    return Verdict(query, outcome, summary, text, _record(case, variant, outcome, summary, more))
 
 
 def _record(case: Case, variant: str, outcome: str, summary: str, more: dict[str, Any]) -> dict[str, Any]:

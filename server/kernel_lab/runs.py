@@ -6,7 +6,7 @@ In: pairs of a case and a variant, a Lab. Out: verdicts, a journal, counts. Pair
 import datetime
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +63,23 @@ def pairs_of_cases(
             name = decision.variant.id
             if decision.can_run and any(query.matches(operator.id, case.name, name) for query in wanted):
                 yield Pair(operator, case, name)
+
+
+def unfinished(chosen: Iterable[Pair], results: Iterable[Mapping[str, Any]]) -> list[Pair]:
+    """The pairs that have no result yet, whatever its outcome. That of the variant which selection preferred is the
+    result of the pair that names none.
+    """
+    finished = set()
+    for record in results:
+        finished.add(record["query"])
+        if record.get("selected"):
+            finished.add(f"{record['operator']}:{record['case']}")
+    return [pair for pair in chosen if pair.query not in finished]
+
+
+def verdict_of(record: Mapping[str, Any]) -> Verdict:
+    """The verdict that a journal keeps."""
+    return Verdict(record["query"], record["outcome"], record["summary"], record.get("report", ""), record)
 
 
 @dataclass(frozen=True, slots=True)

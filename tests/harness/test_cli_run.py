@@ -3,14 +3,16 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.conftest import OPERATORS
+from tests.harness.conftest import OPERATORS, PATIENCE_SECONDS
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 COPY = ("--package", str(OPERATORS), "--reference", str(OPERATORS / "lab.test.Copy" / "reference.py"))
@@ -67,6 +69,32 @@ def test_last_failed_without_a_run_is_a_sentence(lab_command: Command) -> None:
     assert done.returncode == 2
     assert "there is no earlier run" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_was_cut_short_goes_on(lab_command: Command, tmp_path: Path, how: signal.Signals) -> None:
+    """Killed, or interrupted as by Ctrl-C (which a terminal sends to the browser, too), while the second case runs."""
+    words = ("run", *COPY, "Copy:seven:copy", "Copy:seven:slow", "Copy:large:copy")
+    log = tmp_path / "report" / "journal.jsonl"
+    command = [sys.executable, "-m", "kernel_lab", *words, "--report", str(log.parent)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # where tests run in the background, Ctrl-C is ignored, and whatever they start would ignore it, too
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(command, **pipes, **heeding, start_new_session=True) as cut:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not (log.exists() and log.read_bytes().count(b"\n") >= 2) and time.monotonic() < until:
+            time.sleep(0.01)
+        os.killpg(cut.pid, how)
+        said = cut.communicate(timeout=PATIENCE_SECONDS)[1].decode()
+    before = log.read_bytes()
+    assert before.count(b"\n") in (2, 3), said
+    assert ("To go on with it: kernel-lab run" in said) == (how == signal.SIGINT)
+    done = lab_command(*words, "--resume", str(log.parent))
+    assert done.stdout.splitlines()[-1] == "3 passed, 0 failed, 0 skipped", done.stdout + done.stderr
+    assert done.returncode == 0
+    assert log.read_bytes().startswith(before)
+    queries = [json.loads(line)["query"] for line in log.read_text().splitlines()[1:]]
+    assert queries == [f"lab.test.{word}" for word in ("Copy:seven:copy", "Copy:seven:slow", "Copy:large:copy")]
 
 
 def test_crash_counts_as_failed_and_the_rest_goes_on(lab_command: Command) -> None:

@@ -235,7 +235,7 @@ def test_a_template_that_cannot_be_rendered_fails_the_case(follow: Follow) -> No
     verdict = follow(nothing, files={"copy.wgsl.jinja": "{{ nobody }}\n"})
     assert (verdict.query, verdict.outcome) == ("lab.test.Tiny:c:plain", "failed")
     assert verdict.summary == "copy.wgsl.jinja:1: 'nobody' is undefined"
-    assert verdict.record["status"] == "not run"
+    assert (verdict.record["status"], verdict.record["selected"]) == ("not run", True)
 
 
 def test_a_case_whose_values_cannot_be_made_fails(operator_from: Callable[..., Operator], tiny_manifest: Json) -> None:

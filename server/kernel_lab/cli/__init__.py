@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from kernel_lab.cli import bench, browsers, explain, listing, mutate, onnx_verb, run, service
+from kernel_lab.cli import bench, browsers, compare, explain, listing, mutate, onnx_verb, run, service
 from kernel_lab.errors import LabError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 listing.add_to(app)
 explain.add_to(app)
 run.add_to(app)
+compare.add_to(app)
 onnx_verb.add_to(app)
 bench.add_to(app)
 mutate.add_to(app)
@@ -32,6 +33,7 @@ def main() -> None:
     except LabError as error:
         sys.stderr.write(f"kernel-lab: {error}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("kernel-lab: interrupted; what was judged is in the journal.\n")
-        sys.exit(130)
+    except SystemExit as ended:
+        if ended.code == 130:  # what typer makes of Ctrl-C
+            sys.stderr.write("kernel-lab: interrupted; what was judged is in the journal.\n")
+        raise

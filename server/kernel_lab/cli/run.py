@@ -2,9 +2,9 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -26,7 +26,8 @@ from kernel_lab.cli.console import (
     SubgroupsOption,
 )
 from kernel_lab.errors import LabError
-from kernel_lab.judging.journal import Journal, last_failed, new_run_folder
+from kernel_lab.judging import contrasts, journal
+from kernel_lab.judging.journal import Journal, Kept, last_failed, new_run_folder
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.operator import Operator
 from kernel_lab.queries import parse
@@ -37,6 +38,15 @@ VariantsOption = Annotated[
 ]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="DIR", help="Keep the journal there (default: in the cache).")
+]
+ResumeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="Go on with a run that was cut short: its folder, or its name in the cache. Repeat its other words: of "
+        "the pairs that they ask for, those without a result in its journal run. A failure is a result, too.",
+    ),
 ]
 DeadlineOption = Annotated[float, typer.Option("--deadline", metavar="SECONDS", help="For one run.")]
 RepeatOption = Annotated[
@@ -59,6 +69,7 @@ def add_to(app: typer.Typer) -> None:
         emulate_matrices: EmulateOption = False,
         variants: VariantsOption = "selected",
         report: ReportOption = None,
+        resume: ResumeOption = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
         repeat: RepeatOption = 1,
         package: PackageOption = None,
@@ -71,12 +82,16 @@ def add_to(app: typer.Typer) -> None:
         """Run cases in a browser and compare every output with the reference, to the bit."""
         every = every_variant(variants)
         queries = [parse(text) for text in query or ["*"]]
+        if resume is not None and (report is not None or last_failed_only):
+            raise LabError(
+                "--resume goes on in the folder of that run, so it takes neither --report nor --last-failed."
+            )
         options = line.Options(
             int(deadline * 1000),
             times=repeat,
             repeat=_command(
-                package=package, reference=reference, browser=browser, mask=mask, limit=limit, subgroups=subgroups,
-                emulate_matrices=emulate_matrices, repeat=repeat,
+                package=package, reference=reference, browser=browser, headed=headed, mask=mask, limit=limit,
+                subgroups=subgroups, emulate_matrices=emulate_matrices, deadline=deadline, repeat=repeat,
             ),
         )  # fmt: skip
         operators = console.operators(package, reference).values()
@@ -85,15 +100,18 @@ def add_to(app: typer.Typer) -> None:
             raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
         if last_failed_only:
             chosen = _failed_last(chosen, operators) or chosen
+        kept = _kept(resume) if resume is not None else None
+        again = [*options.repeat, *(query or ()), *(["--variants", variants] if every else []), "--resume"]
         with Lab(console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)) as lab:
             code = perform(
                 chosen, lab, options,
-                report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
+                report=report, kept=kept, again=again,
+                allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
             )  # fmt: skip
         raise typer.Exit(code)
 
 
-_DEFAULTS = {"browser": "default", "repeat": 1}
+_DEFAULTS = {"browser": "default", "deadline": line.DEADLINE_MS / 1000, "repeat": 1}
 
 
 def _command(**given: object) -> tuple[str, ...]:
@@ -105,7 +123,7 @@ def _command(**given: object) -> tuple[str, ...]:
             words.append(option)
         elif value and value != _DEFAULTS.get(name):
             for one in value if isinstance(value, list) else [value]:
-                words += [option, str(one)]
+                words += [option, f"{one:g}" if isinstance(one, float) else str(one)]
     return tuple(words)
 
 
@@ -120,6 +138,25 @@ def _failed_last(asked: Sequence[Pair], operators: Collection[Operator]) -> list
     return [pair for pair in again if pair.case.query in cases]
 
 
+def _kept(run: str) -> Kept:
+    """What the journal of an earlier run holds; LabError if that run cannot be gone on with."""
+    kept = journal.load(journal.locate(run)[0])
+    command = kept.header.get("command")
+    if kept.path.name != journal.FILE or command != "run":
+        raise LabError(
+            f"--resume {run}: only a journal of `kernel-lab run` can be gone on with; this one is of {command}."
+        )
+    return kept
+
+
+def _refuse_another(kept: Kept, described: Mapping[str, Any]) -> None:
+    """Results of two browsers do not belong into one journal."""
+    found = contrasts.browsers(kept.header, described)
+    if found:
+        told = ", ".join(f"{contrast.what} ({contrast})" for contrast in found)
+        raise LabError(f"--resume {kept.path.parent}: another browser or adapter made that journal: {told}.")
+
+
 def every_variant(variants: str) -> bool:
     if variants not in ("selected", "all"):
         raise LabError(f"--variants: got {variants!r}, allowed are selected and all.")
@@ -132,12 +169,18 @@ def perform(
     options: line.Options,
     *,
     report: Path | None = None,
+    kept: Kept | None = None,
+    again: Sequence[str] = (),
     allow_no_adapter: bool = False,
     verbose: bool = False,
     as_json: bool = False,
     command: str = "run",
 ) -> int:
-    """Runs pairs with all that a terminal shows. The exit code: 0 only if something ran and nothing failed."""
+    """Runs pairs with all that a terminal shows. The exit code: 0 only if something ran and nothing failed.
+
+    `kept`: the run that this one goes on with; its results count, too. `again`: the command that goes on with this one
+    if it is cut short, before the folder.
+    """
     try:
         _ = lab.facts
     except NoAdapter as error:
@@ -147,26 +190,51 @@ def perform(
     if not as_json:
         for text in runs.headline(lab.info):
             console.out.print(escape(text))
-    journal = Journal(report or new_run_folder(), {"command": command, **runs.describe(lab.info)})
+    described = runs.describe(lab.info)
+    verdicts: list[Verdict] = []
+    if kept is None:
+        log = Journal(report or new_run_folder(), {"command": command, **described})
+    else:
+        _refuse_another(kept, described)
+        log = Journal(kept.path.parent, None)
+        verdicts += map(runs.verdict_of, kept.results)
+        chosen = runs.unfinished(chosen, kept.results)
     try:
-        verdicts = _with_progress(chosen, lab, journal, options, verbose=verbose, quiet=as_json)
+        verdicts += _with_progress(chosen, lab, log, options, before=verdicts, verbose=verbose, quiet=as_json)
+    except (LabError, KeyboardInterrupt):
+        if again:
+            console.err.print(f"To go on with it: {escape(shlex.join([*again, str(log.folder)]))}")
+        raise
     finally:
-        journal.close()
+        log.close()
     summary = runs.counts(verdicts)
     if as_json:
-        described = runs.describe(lab.info)
-        console.print_json({"run": described, "results": [v.record for v in verdicts], "journal": str(journal.path)})
+        console.print_json({"run": described, "results": [v.record for v in verdicts], "journal": str(log.path)})
     else:
-        _print_end(verdicts, journal, lab, options, command)
+        _print_end(verdicts, log, lab, options, command)
     return 0 if summary.passed and not summary.failed else 1
 
 
 def _with_progress(
-    chosen: Sequence[Pair], lab: Lab, journal: Journal, options: line.Options, *, verbose: bool, quiet: bool
+    chosen: Sequence[Pair],
+    lab: Lab,
+    log: Journal,
+    options: line.Options,
+    *,
+    before: Sequence[Verdict],
+    verbose: bool,
+    quiet: bool,
 ) -> list[Verdict]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    if before and not quiet:
+        console.out.print(f"{len(before):,} results are in the journal, {len(chosen):,} pairs are left")
+        for verdict in before:
+            if verdict.outcome == "failed":
+                console.out.print(
+                    f"{console.mark('failed')}  {escape(verdict.query)}  [dim]{escape(verdict.summary)}[/]"
+                )
     with Progress(*columns, console=console.err, disable=quiet, transient=True) as progress:
-        task = progress.add_task("running", total=len(chosen))
+        task = progress.add_task("running", total=len(before) + len(chosen), completed=len(before))
 
         def on_verdict(verdict: Verdict) -> None:
             progress.advance(task)
@@ -179,10 +247,10 @@ def _with_progress(
                     f"{console.mark(verdict.outcome)}  {escape(verdict.query)}  [dim]{escape(verdict.summary)}[/]"
                 )
 
-        return runs.perform(chosen, lab, journal, options, on_verdict)
+        return runs.perform(chosen, lab, log, options, on_verdict)
 
 
-def _print_end(verdicts: Sequence[Verdict], journal: Journal, lab: Lab, options: line.Options, command: str) -> None:
+def _print_end(verdicts: Sequence[Verdict], log: Journal, lab: Lab, options: line.Options, command: str) -> None:
     by_operator: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         by_operator.setdefault(verdict.record["operator"], []).append(verdict)
@@ -192,7 +260,7 @@ def _print_end(verdicts: Sequence[Verdict], journal: Journal, lab: Lab, options:
         console.out.print(escape(_expected_from(verdicts)))
     if lab.restarts:
         console.out.print(f"The browser was lost and started anew {lab.restarts} times.")
-    console.out.print(f"journal  {escape(str(journal.path))}", soft_wrap=True)
+    console.out.print(f"journal  {escape(str(log.path))}", soft_wrap=True)
     summary = runs.counts(verdicts)
     if summary.failed and command == "run":
         again = shlex.join([*options.repeat, "--last-failed"])
