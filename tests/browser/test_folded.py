@@ -22,7 +22,7 @@ def variants() -> Iterator[tuple[str, str]]:
             yield op.id, variant.id
 
 
-@pytest.mark.parametrize(("op", "variant"), variants())
+@pytest.mark.parametrize(("op", "variant"), list(variants()))
 def test_a_folded_dispatch_gives_the_same(lab: Lab, op: str, variant: str) -> None:
     found = list(folded(trials_of(operator.named(op), lab.facts, variant), lab.facts))
     if not found:

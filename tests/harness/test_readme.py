@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md")}
 PLACEHOLDERS = {"OPERATOR:CASE": "ConvInteger:groups", "VARIANT": "accumulate_spatial", "NAME": "default"}
 QUICK = ("list", "explain", "doctor", "browsers list", "cache path")
+LATER = ("list --coverage",)
+"""Fails unless every variant has run somewhere before: .ci/run ends with it."""
 
 
 def commands() -> list[str]:
@@ -51,7 +53,7 @@ def test_command_is_understood(text: str) -> None:
         context = group.make_context(name, rest, parent=context)
 
 
-@pytest.mark.parametrize("text", [text for text in commands() if text.startswith(QUICK)])
+@pytest.mark.parametrize("text", [text for text in commands() if text.startswith(QUICK) and text not in LATER])
 def test_quick_command_runs(text: str) -> None:
     done = _run([sys.executable, "-m", "kernel_lab", *words_of(text)])
     assert done.returncode == 0, done.stdout + done.stderr
