@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kernel_lab.runs import Pair
 
 Judge = Callable[["Pair"], "Verdict"]
-_DEADLINE_SECONDS = 60.0
 _HEADLINE = "kernel_lab_headline"
 
 
@@ -52,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--lab-subgroups", metavar="LOW-HIGH", help="claim that range of subgroup sizes, as 4-128")
     group.addoption("--lab-emulate-matrices", action="store_true", help="plain WGSL stands in for subgroup matrices")
-    group.addoption("--lab-deadline", type=float, default=_DEADLINE_SECONDS, metavar="SECONDS", help="for one run")
+    group.addoption("--lab-deadline", type=float, metavar="SECONDS", help="for one run, as `kernel-lab run`'s")
     group.addoption(
         "--lab-repeat", type=int, default=1, metavar="N", help="run each pair N times: outputs that change fail"
     )
@@ -196,9 +195,9 @@ def lab_options(pytestconfig: pytest.Config) -> "line.Options":
     """How each pair is run."""
     from kernel_lab import line
 
-    return line.Options(
-        deadline_ms=int(1000 * pytestconfig.getoption("--lab-deadline")), times=pytestconfig.getoption("--lab-repeat")
-    )
+    seconds = pytestconfig.getoption("--lab-deadline")
+    deadline_ms = line.DEADLINE_MS if seconds is None else int(1000 * seconds)
+    return line.Options(deadline_ms, times=pytestconfig.getoption("--lab-repeat"))
 
 
 @pytest.fixture(scope="session")

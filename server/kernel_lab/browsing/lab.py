@@ -61,9 +61,8 @@ class Lab:
     def browser(self) -> Browser:
         """The running browser (for tests that break it); started if need be."""
         running = self._browser
-        if (
-            running is not None and running.alive
-        ):  # without the host's loop: a case asks, and two changes of thread cost
+        # Not by way of the host's loop: every case asks, and each change of thread costs.
+        if running is not None and running.alive:
             return running
         return self._host.call(self._ready())
 

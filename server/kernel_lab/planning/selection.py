@@ -70,9 +70,7 @@ def preferred(decisions: Sequence[Decision], scope: Scope, facts: DeviceFacts) -
 
 def forced_on(decisions: Sequence[Decision], variant: str, scope: Scope, facts: DeviceFacts) -> Decision:
     """What `forced` would say of the available ones, without asking the device about any other."""
-    return forced(
-        available([one for one in decisions if one.variant.id == variant] or decisions, scope, facts), variant
-    )
+    return forced(available([forced(decisions, variant)], scope, facts), variant)
 
 
 def selected(decisions: Sequence[Decision]) -> Decision | None:
