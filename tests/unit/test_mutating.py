@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,53 @@ def test_types_are_known_where_the_text_says_them(expression: str, kind: str) ->
 )  # fmt: skip
 def test_a_kind_makes_these_faults(kind: str, statement: str, expected: list[str]) -> None:
     assert texts(statement, kind=kind) == expected
+
+
+BARRIERS = """var<workgroup> tile: array<vec4<u32>, 64>;
+fn main(@builtin(local_invocation_index) lane: u32) {
+  tile[lane] = read(lane);
+  workgroupBarrier();
+  write(tile[lane ^ 1u]);
+  workgroupBarrier();
+}
+"""
+
+
+def plan_with(text: str) -> Plan:
+    origins = tuple(Origin("copy.wgsl.jinja", number) for number in range(1, text.count("\n") + 2))
+    one = PlannedPass("lab.test.Tiny:plain:copy", "copy.wgsl.jinja", Wgsl(text, "1", origins), "main", (), (1, 1, 1))
+    return replace(plan_of(), passes=(one,))
+
+
+def test_where_a_barrier_is_missing_invocations_are_late() -> None:
+    """After each barrier and at the start, whichever is missing: that of the start finds the first, that after the
+    first finds the second.
+    """
+    late = kinds.LATE.format(memory="tile")
+    removed = [edit for name, _, edit in kinds.edits_of(BARRIERS) if name == "barrier"]
+    assert len(removed) == 2
+    places = [edit.start for edit in kinds.late_edits(BARRIERS)]
+    assert places == [BARRIERS.index("{") + 1, *(edit.end for edit in removed)]
+    plan = plan_with(BARRIERS)
+    for line, (_, change) in zip((4, 6), of_kind([plan], "barrier"), strict=True):
+        changed = change(plan)
+        assert changed is not None
+        text = changed.passes[0].wgsl.text
+        assert text.count(late) == 3
+        assert text.replace(late, "").splitlines() == [
+            "  " if number == line else one for number, one in enumerate(BARRIERS.splitlines(), 1)
+        ]
+
+
+def test_other_faults_make_no_invocation_late() -> None:
+    plan = plan_with(BARRIERS)
+    changed = [change(plan) for fault, change in faults.of_plans([plan], "m") if fault.kind == "constant"]
+    assert changed
+    assert all("late" not in plan.passes[0].wgsl.text for plan in changed if plan)
+
+
+def test_a_kernel_without_workgroup_memory_has_nobody_late() -> None:
+    assert kinds.late_edits(main_of("workgroupBarrier();")) == ()
 
 
 def test_every_kind_is_tested() -> None:
@@ -447,6 +495,14 @@ def test_an_argument_may_hold_in_some_variants_only(tmp_path: Path) -> None:
     assert (
         judged(answers(), written(tmp_path, entry_for(fault, where=["*:*:other", "Tiny:*:pl*"]))).fate == "equivalent"
     )
+
+
+def test_an_argument_may_hold_for_real_matrices_only(tmp_path: Path) -> None:
+    fault, change = of_kind([PLAN], "quotient")[0]
+    known = written(tmp_path, entry_for(fault, matrices="real"))
+    for emulated in (True, False):
+        mutant = Mutant(fault, host_of(replace(PLAN, emulated=emulated)), change)
+        assert bool(known.entry_for(mutant)) is not emulated
 
 
 def test_an_argument_may_cover_all_that_happens_to_a_line(tmp_path: Path) -> None:

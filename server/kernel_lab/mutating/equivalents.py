@@ -8,12 +8,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_lab.errors import LabError
-from kernel_lab.mutating.survey import Mutant, Survey
+from kernel_lab.mutating.survey import Host, Mutant, Survey
 from kernel_lab.queries import parse
 
 FILE = "equivalent-mutants.json"
@@ -23,8 +23,8 @@ _Line = tuple[str, str, str]
 
 class Entry(BaseModel):
     """`template`, `place`, `kind`, `before` and `after` name the fault (`Fault.key`); `kind` and `after` may be `*`,
-    where nothing that happens to a line can matter. `where`: queries of the variants in which it changes
-    nothing.
+    where nothing that happens to a line can matter. `where`: queries of the variants in which it changes nothing;
+    `matrices`: the subgroup matrices with which it does, a device's own or those emulated in plain WGSL.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,6 +35,7 @@ class Entry(BaseModel):
     before: str
     after: str
     where: tuple[str, ...] = ("*",)
+    matrices: Literal["any", "real", "emulated"] = "any"
     argument: Annotated[str, Field(min_length=20)]
 
     @property
@@ -44,10 +45,11 @@ class Entry(BaseModel):
     def covers(self, mutant: Mutant) -> bool:
         template, place, kind, before, after = mutant.fault.key
         same = self.line == (template, place, before) and self.kind in ("*", kind) and self.after in ("*", after)
-        return same and self.holds_in(mutant.host.operator, mutant.host.variant)
+        return same and self.holds_in(mutant.host)
 
-    def holds_in(self, operator: str, variant: str) -> bool:
-        return any(parse(query).matches(operator, None, variant) for query in self.where)
+    def holds_in(self, host: Host) -> bool:
+        fits = self.matrices in ("any", "emulated" if host.emulated else "real")
+        return fits and any(parse(query).matches(host.operator, None, host.variant) for query in self.where)
 
 
 class _File(BaseModel):
@@ -73,16 +75,16 @@ class Equivalents:
         """
         if not survey.complete:
             return []
-        seen: dict[str, set[tuple[str, str]]] = {}
+        seen: dict[str, set[Host]] = {}
         used: set[Entry] = set()
         for fault, mutants in survey.mutants.items():
             for mutant in mutants:
-                seen.setdefault(fault.template, set()).add((mutant.host.operator, mutant.host.variant))
+                seen.setdefault(fault.template, set()).add(mutant.host)
                 entry = self.entry_for(mutant)
                 if entry is not None:
                     used.add(entry)
         unused = [entry for found in self.entries.values() for entry in found if entry not in used]
-        return [entry for entry in unused if any(entry.holds_in(*host) for host in seen.get(entry.template, ()))]
+        return [entry for entry in unused if any(entry.holds_in(host) for host in seen.get(entry.template, ()))]
 
 
 def load(folders: Iterable[Path]) -> Equivalents:

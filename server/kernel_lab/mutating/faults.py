@@ -97,7 +97,8 @@ def _found_in(text: Wgsl, entry: str) -> Mapping[Fault, tuple[Edit, ...]]:
         moved = Edit(edit.start - starts[first - 1], edit.end - starts[first - 1], edit.text)
         fault = Fault(origin.file, origin.line, kind, place, before, moved.applied(before))
         found.setdefault(fault, []).append(edit)
-    return {fault: tuple(edits) for fault, edits in found.items()}
+    late = kinds.late_edits(text.text, entry)
+    return {fault: (*edits, *(late if fault.kind == "barrier" else ())) for fault, edits in found.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -60,6 +60,11 @@ class Host:
     def query(self) -> str:
         return f"{self.operator}:*:{self.variant}"
 
+    @property
+    def emulated(self) -> bool:
+        """Whether plain WGSL stands in for subgroup matrices."""
+        return any(trial.plan.emulated for trial in self.trials)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mutant:
