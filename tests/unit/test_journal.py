@@ -130,7 +130,7 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing_that_was_known(tmp_path: Pa
 def test_a_device_that_is_full_is_a_sentence_and_closes(tmp_path: Path) -> None:
     log = Journal(tmp_path, {})
     log._file.close()
-    log._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+    log._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115 - the journal closes it
     with pytest.raises(LabError, match=r"cannot be written any more: No space left on device\."):
         log.append(_result("a", "passed"))
     log.close()

@@ -136,6 +136,7 @@ def test_types_are_known_where_the_text_says_them(expression: str, kind: str) ->
         ("dropped_term", "let a = b ^ flip;", ["let a = b;"]),
         ("arguments_swapped", "let a = f(b, c, c);", ["let a = f(c, b, c);"]),
         ("arguments_swapped", "let a = max(b, c);", []),
+        ("arguments_swapped", "let a = clamp(b, c, d);", ["let a = clamp(b, d, c);"]),
         ("select_arms", "let a = select(0u, 1u, b);", ["let a = select(1u, 0u, b);"]),
         ("guard", "if (a > b) { return; }", ["if (false) { return; }", "if (true) { return; }"]),
         ("limit", "let a = min(b, c);", ["let a = max(b, c);", "let a = (b);", "let a = (c);"]),

@@ -134,7 +134,7 @@ def test_a_disk_that_is_full_ends_the_run_with_a_sentence_and_it_goes_on_later(
     def full(self: journal.Journal, record: dict[str, Any]) -> None:
         if record["type"] == "result" and "off_by_one" in record["query"]:
             self._file.close()
-            self._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+            self._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115 - the journal closes it
         append(self, record)
 
     with monkeypatch.context() as patch:

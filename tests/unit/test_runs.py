@@ -75,7 +75,8 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Verdict, int]
         left = list(verdicts)
         monkeypatch.setattr(line, "follow", lambda *_: left.pop(0))
         pair: Any = type("", (), {"operator": None, "case": None, "variant": None})
-        verdict = runs.judged(pair, None, line.Options(times=times))  # type: ignore[arg-type]
+        no_lab: Any = None
+        verdict = runs.judged(pair, no_lab, line.Options(times=times))
         return verdict, len(verdicts) - len(left)
 
     return judge

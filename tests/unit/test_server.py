@@ -14,6 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from kernel_lab.errors import LabError
 from kernel_lab.serving import app, planner, wire
+from kernel_lab.serving import host as hosting
 from kernel_lab.serving.host import Host
 from kernel_lab.serving.hub import Disconnected, Link
 
@@ -383,3 +384,24 @@ def _session(host: Host, headers: Mapping[str, str] | None = None, page: str = "
 
 async def _wait(future: "asyncio.Future[Link]") -> Link:
     return await asyncio.wait_for(future, 10)
+
+
+def test_a_server_that_cannot_be_made_is_a_sentence_and_no_endless_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FastAPI is imported in the host's own thread, while a browser starts: nobody else would hear of its error."""
+
+    def cannot_be_made(_: Any) -> None:
+        raise ImportError("no module named fastapi")
+
+    async def wait_for_ever() -> None:
+        running.answer()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(hosting, "_server_of", cannot_be_made)
+    running = Host(planner.answer, answering=False)
+    try:
+        for _ in range(2):  # the second call finds the loop closed
+            with pytest.raises(LabError, match=r"server has ended: no module named fastapi\."):
+                running.call(wait_for_ever())
+            running._thread.join()
+    finally:
+        running.close()

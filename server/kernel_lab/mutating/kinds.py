@@ -189,7 +189,8 @@ def arguments_swapped(code: Code, function: Function) -> Iterator[Edit]:
         arguments = code.arguments(opening)
         for one, two in pairwise(arguments):
             first, second = code.slice(one), code.slice(two)
-            if name not in _SYMMETRIC and first != second:
+            same = name in _SYMMETRIC or (name == "clamp" and one == arguments[0])  # min(max(e, low), high)
+            if not same and first != second:
                 between = code.text[code.tokens[one.stop - 1].end : code.tokens[two.start].start]
                 yield _over(code, range(one.start, two.stop), f"{second}{between}{first}")
 

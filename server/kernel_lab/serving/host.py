@@ -8,6 +8,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernel_lab.errors import LabError
@@ -43,6 +44,7 @@ class Host:
         self.hub = Hub(plan)
         self._server: uvicorn.Server | None = None
         self._closing = False
+        self._error: Exception | None = None
         self._wanted = asyncio.Event()
         if answering:
             self._wanted.set()
@@ -55,13 +57,23 @@ class Host:
         self._wanted.set()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it."""
+        """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it. LabError if the loop has ended,
+        or ends meanwhile.
+        """
+        if self._loop.is_closed():
+            coroutine.close()
+            raise self._ended()
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise self._ended() from None
         except KeyboardInterrupt:
             future.cancel()
             raise
+
+    def _ended(self) -> LabError:
+        return LabError(f"kernel-lab's own server has ended: {self._error or 'it was closed'}.")
 
     def close(self) -> None:
         """Stops the server and its loop; may be called twice."""
@@ -75,12 +87,11 @@ class Host:
             self._socket.close()
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._main())
-        finally:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # at its end it cancels whoever still waits
+            try:
+                runner.run(self._main())
+            except Exception as error:  # nobody joins this thread: whoever calls is told
+                self._error = error
 
     async def _main(self) -> None:
         await self._wanted.wait()
