@@ -57,8 +57,8 @@ class Host:
         self._wanted.set()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it. LabError if the loop has ended,
-        or ends meanwhile.
+        """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it. LabError if the loop has
+        ended, or ends meanwhile.
         """
         if self._loop.is_closed():
             coroutine.close()
@@ -90,7 +90,7 @@ class Host:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # at its end it cancels whoever still waits
             try:
                 runner.run(self._main())
-            except Exception as error:  # nobody joins this thread: whoever calls is told
+            except Exception as error:  # noqa: BLE001 - nobody joins this thread: whoever calls is told
                 self._error = error
 
     async def _main(self) -> None:
