@@ -21,7 +21,7 @@ from typing import Any
 
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.errors import LabError
-from kernel_lab.judging import failure_report, verdicts
+from kernel_lab.judging import comparison, failure_report, verdicts
 from kernel_lab.judging.failure_report import Evidence, repeat_command
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.cases import Case, Tensors, refuse_test
@@ -141,6 +141,7 @@ def follow(
     )  # fmt: skip
     report = failure_report.report(evidence)
     record["report"] = report
+    record["pictures"] = {name: comparison.picture(difference) for name, difference in found.differences.items()}
     return Verdict(
         query, "failed", found.summary, report, _record(case, chosen.variant.id, "failed", found.summary, record)
     )

@@ -182,6 +182,11 @@ def describe(info: BrowserInfo) -> dict[str, Any]:
     }
 
 
+def packages(chosen: Iterable[Pair]) -> dict[str, str]:
+    """Which operators a run is about: the digest of each one's files, by its id."""
+    return {operator.id: operator.digest for operator in {pair.operator: None for pair in chosen}}
+
+
 def headline(info: BrowserInfo) -> list[str]:
     """The same for a terminal, in a few lines; of the features those that kernels use, while the record has all."""
     facts = info.facts

@@ -13,6 +13,7 @@ from kernel_lab.browsing.browser import BrowserInfo
 from kernel_lab.cli import run as run_verb
 from kernel_lab.judging import journal
 from kernel_lab.judging.journal import FILE
+from kernel_lab.operators.operator import Operator
 from kernel_lab.planning.facts import PACKING_FEATURE, DeviceFacts
 from kernel_lab.serving.frames import Job, RunResult
 
@@ -148,6 +149,16 @@ def test_a_disk_that_is_full_ends_the_run_with_a_sentence_and_it_goes_on_later(
     assert _queries(tmp_path) == ["Copy:seven:copy", "Copy:seven:wants_f16"]
     assert lab_run(Lab(), "--resume", str(tmp_path)).out.splitlines()[-1] == ALL
     assert len(_queries(tmp_path)) == len(PAIRS)
+
+
+def test_edited_kernels_do_not_go_on(lab_run: LabRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab_run(Lab(2), "--report", str(tmp_path))
+    before = (tmp_path / FILE).read_bytes()
+    monkeypatch.setattr(Operator, "digest", "another")
+    said = lab_run(Lab(), "--resume", str(tmp_path))
+    assert said.code == 2
+    assert "the files of lab.test.Copy have changed since" in said.err
+    assert (tmp_path / FILE).read_bytes() == before
 
 
 def test_another_browser_does_not_go_on(lab_run: LabRun, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from kernel_lab.cli import bench, browsers, compare, explain, listing, mutate, onnx_verb, run, service
+from kernel_lab.cli import bench, browsers, compare, explain, listing, matrix, mutate, onnx_verb, report, run, service
 from kernel_lab.errors import LabError
 
 app = typer.Typer(
@@ -18,6 +18,8 @@ app = typer.Typer(
 listing.add_to(app)
 explain.add_to(app)
 run.add_to(app)
+matrix.add_to(app)
+report.add_to(app)
 compare.add_to(app)
 onnx_verb.add_to(app)
 bench.add_to(app)

@@ -155,6 +155,13 @@ def _refuse_another(kept: Kept, described: Mapping[str, Any]) -> None:
     if found:
         told = ", ".join(f"{contrast.what} ({contrast})" for contrast in found)
         raise LabError(f"--resume {kept.path.parent}: another browser or adapter made that journal: {told}.")
+    before: Mapping[str, str] = kept.header.get("packages") or {}
+    edited = [name for name, digest in described["packages"].items() if before.get(name, digest) != digest]
+    if edited:
+        raise LabError(
+            f"--resume {kept.path.parent}: the files of {', '.join(edited)} have changed since, so its results are of "
+            "other kernels. Run anew, without --resume."
+        )
 
 
 def every_variant(variants: str) -> bool:
@@ -190,7 +197,7 @@ def perform(
     if not as_json:
         for text in runs.headline(lab.info):
             console.out.print(escape(text))
-    described = runs.describe(lab.info)
+    described = {**runs.describe(lab.info), "packages": runs.packages(chosen)}
     verdicts: list[Verdict] = []
     if kept is None:
         log = Journal(report or new_run_folder(), {"command": command, **described})

@@ -3,6 +3,7 @@
 In: a folder. Out: an `Operator`, whose parts are read when first asked for.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,6 +63,16 @@ class Operator:
     @cached_property
     def bench(self) -> dict[str, Any]:
         return _read_json(self.folder / "bench.json", f"{self.id}/bench.json")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that the operator is made of: the names and bytes of its files and of the shared ones."""
+        found = hashlib.sha256()
+        for folder in self.template_folders:
+            for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
+                for part in (path.relative_to(folder.parent).as_posix().encode(), path.read_bytes()):
+                    found.update(len(part).to_bytes(8, "little") + part)
+        return found.hexdigest()
 
     @property
     def template_folders(self) -> tuple[Path, ...]:
