@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lab-browser", default="default", metavar="NAME", help="default, swiftshader, lavapipe, …, or a path"
     )
     group.addoption("--lab-headed", action="store_true", help="show the browser")
+    group.addoption("--lab-retry-lost", action="store_true", help="a case whose browser was lost runs once more")
     group.addoption(
         "--lab-mask", action="append", default=[], metavar="FEATURE", help="hide a feature or WGSL language feature"
     )
@@ -139,11 +140,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def lab_profile(pytestconfig: pytest.Config) -> "Profile":
     """Which browser. Override it to run on one of your own."""
+    from dataclasses import replace
+
     from kernel_lab.browsing import masks
     from kernel_lab.browsing.profiles import resolve
 
     try:
-        return resolve(
+        profile = resolve(
             pytestconfig.getoption("--lab-browser"),
             headed=pytestconfig.getoption("--lab-headed"),
             mask=masks.parse(
@@ -153,6 +156,7 @@ def lab_profile(pytestconfig: pytest.Config) -> "Profile":
                 emulate_matrices=pytestconfig.getoption("--lab-emulate-matrices"),
             ),
         )
+        return replace(profile, retry_lost=pytestconfig.getoption("--lab-retry-lost"))
     except LabError as error:
         pytest.fail(str(error), pytrace=False)
 

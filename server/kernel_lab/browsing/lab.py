@@ -15,7 +15,7 @@ from kernel_lab.errors import LabError
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.plans import Plan
 from kernel_lab.serving import frames, planner
-from kernel_lab.serving.frames import Job, RunResult
+from kernel_lab.serving.frames import Job, Message, RunResult
 from kernel_lab.serving.host import Host
 from kernel_lab.serving.hub import Disconnected
 
@@ -149,10 +149,21 @@ class Lab:
                 result = replace(await browser.run(job), attempts=2)
             except Disconnected:
                 result = RunResult("crash", reason="the page or its browser went away after a lost device", attempts=2)
+        if result.status == "crash" and self.profile.retry_lost:
+            result = await self._again(job, result)
         if result.status in ("crash", "timeout", "device_lost"):
             # a hung GPU process would hold up the next job too: a new browser costs half a second
-            await browser.close()
+            await self.running_browser.close()
         return result
+
+    async def _again(self, job: Job, lost: RunResult) -> RunResult:
+        """A second try in another browser, whose result says what became of the first."""
+        try:
+            _, result = await self._sent(job)
+        except Disconnected:
+            return lost
+        note = Message("note", f"tried 2 times, in two browsers: {lost.reason}, the first time.")
+        return replace(result, attempts=2, messages=(note, *result.messages))
 
     async def _sent(self, job: Job) -> tuple[Browser, RunResult]:
         browser = await self._ready()

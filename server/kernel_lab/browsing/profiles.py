@@ -72,6 +72,7 @@ class Profile:
     `environment`: added to this process's own, for the browser alone. `hardware`: a fallback adapter is an error.
     `hidden`: features and WGSL language features that are neither planned with nor requested; `limits`: lowered ones;
     `subgroups`: the range of sizes that is claimed; `emulate_matrices`: plain WGSL stands in for subgroup matrices.
+    `retry_lost`: a job whose browser went away during it is tried once more, in a new one.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Profile:
     limits: Mapping[str, int] = field(default_factory=dict)
     subgroups: tuple[int, int] | None = None
     emulate_matrices: bool = False
+    retry_lost: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property

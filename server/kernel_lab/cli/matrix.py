@@ -13,7 +13,7 @@ from kernel_lab.browsing import profiles, sources
 from kernel_lab.cli import console
 from kernel_lab.cli.console import PackageOption, QueryArgument, ReferenceOption
 from kernel_lab.cli.report import print_report
-from kernel_lab.cli.run import DeadlineOption, RepeatOption, every_variant
+from kernel_lab.cli.run import DeadlineOption, RepeatOption, RetryOption, every_variant
 from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import new_run_folder
 from kernel_lab.queries import parse
@@ -52,6 +52,7 @@ def add_to(app: typer.Typer) -> None:
         ] = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
         repeat: RepeatOption = 1,
+        retry_lost: RetryOption = False,
         package: PackageOption = None,
         reference: ReferenceOption = None,
     ) -> None:
@@ -62,6 +63,7 @@ def add_to(app: typer.Typer) -> None:
         if not pairs:
             raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
         words = [*(query or ()), "--variants", variants, "--deadline", f"{deadline:g}", "--repeat", str(repeat)]
+        words += ["--retry-lost"] if retry_lost else []
         for folder in package or ():
             words += ["--package", str(folder)]
         if reference is not None:

@@ -3,6 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +53,12 @@ DeadlineOption = Annotated[float, typer.Option("--deadline", metavar="SECONDS", 
 RepeatOption = Annotated[
     int, typer.Option("--repeat", metavar="N", min=1, help="Run each N times: outputs that change fail (races).")
 ]
+RetryOption = Annotated[
+    bool,
+    typer.Option(
+        "--retry-lost", help="A case whose browser was lost runs once more, in a new one; its record says so."
+    ),
+]
 AllowOption = Annotated[bool, typer.Option("--allow-no-adapter", help="Without an adapter skip, visibly, and exit 0.")]
 LastFailedOption = Annotated[bool, typer.Option("--last-failed", help="Only what failed in the last run.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="One line per result.")]
@@ -72,6 +79,7 @@ def add_to(app: typer.Typer) -> None:
         resume: ResumeOption = None,
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
         repeat: RepeatOption = 1,
+        retry_lost: RetryOption = False,
         package: PackageOption = None,
         reference: ReferenceOption = None,
         last_failed_only: LastFailedOption = False,
@@ -92,6 +100,7 @@ def add_to(app: typer.Typer) -> None:
             repeat=_command(
                 package=package, reference=reference, browser=browser, headed=headed, mask=mask, limit=limit,
                 subgroups=subgroups, emulate_matrices=emulate_matrices, deadline=deadline, repeat=repeat,
+                retry_lost=retry_lost,
             ),
         )  # fmt: skip
         operators = console.operators(package, reference).values()
@@ -102,7 +111,8 @@ def add_to(app: typer.Typer) -> None:
             chosen = _failed_last(chosen, operators) or chosen
         kept = _kept(resume) if resume is not None else None
         again = [*options.repeat, *(query or ()), *(["--variants", variants] if every else []), "--resume"]
-        with Lab(console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)) as lab:
+        profile = console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)
+        with Lab(replace(profile, retry_lost=retry_lost)) as lab:
             code = perform(
                 chosen, lab, options,
                 report=report, kept=kept, again=again,
