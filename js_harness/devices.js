@@ -5,7 +5,7 @@
  */
 
 import { Fault, describe, message, scopedError } from "./errors.js";
-import { requestAdapter } from "./facts.js";
+import { adapterSeen, requestAdapter } from "./facts.js";
 import { Buffers } from "./buffers.js";
 import { Pipelines } from "./pipelines.js";
 
@@ -78,7 +78,6 @@ function supports(adapter, spec) {
 export class Devices {
   /** @type {Map<string, Promise<Device>>} */
   #devices = new Map();
-  #adapterSeen = false;
   /** @type {number|null}  since when devices that the adapter ought to give are not to be had */
   #failingSince = null;
 
@@ -107,7 +106,7 @@ export class Devices {
         this.#failingSince = null;
         return device;
       }
-      if (!this.#adapterSeen) throw new Fault("harness_error", [message("", "requestAdapter", String(device))]);
+      if (!adapterSeen()) throw new Fault("harness_error", [message("", "requestAdapter", String(device))]);
       const now = performance.now();
       this.#failingSince ??= now;
       if (now - this.#failingSince > RECOVERY_MS) {
@@ -122,7 +121,6 @@ export class Devices {
   async #request(spec) {
     const adapter = await requestAdapter();
     if (!adapter) return "requestAdapter() gave null: there is no adapter";
-    this.#adapterSeen = true;
     try {
       const requiredFeatures = /** @type {GPUFeatureName[]} */ (spec.features);
       return new Device(await adapter.requestDevice({ requiredFeatures, requiredLimits: spec.limits }));

@@ -38,9 +38,16 @@ const RETRY_MS = 100;
  * @property {string|null} reason  why there is no adapter
  */
 
+let seen = false;
+
+/** Whether this page has ever been given an adapter: if so, that there is none now will pass. */
+export const adapterSeen = () => seen;
+
 /** @returns {Promise<GPUAdapter|null>} */
 export async function requestAdapter() {
-  return navigator.gpu ? navigator.gpu.requestAdapter({ powerPreference: "high-performance" }) : null;
+  const adapter = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
+  seen ||= Boolean(adapter);
+  return adapter ?? null;
 }
 
 /** @param {any} info  newer fields than the type declarations know @param {any} adapter @returns {AdapterFacts} */
