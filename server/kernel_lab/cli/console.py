@@ -86,5 +86,5 @@ def print_json(value: Any) -> None:
 
 def mark(outcome: str) -> str:
     """An outcome in a colour that also differs in brightness and in its word, for any pair of eyes."""
-    style = {"passed": "cyan", "failed": "bold yellow on red", "skipped": "dim"}[outcome]
+    style = {"passed": "cyan", "known": "magenta", "failed": "bold yellow on red", "skipped": "dim"}[outcome]
     return f"[{style}]{outcome}[/]"
