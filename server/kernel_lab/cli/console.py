@@ -24,7 +24,8 @@ BrowserOption = Annotated[
     typer.Option(
         "--browser",
         metavar="NAME",
-        help="default, swiftshader, lavapipe, hardware, a name that `browsers list` shows, or the path of a Chromium.",
+        help="default, swiftshader, lavapipe, hardware, a name that `browsers list` shows, the path of a Chromium, or "
+        "the address of one on another machine (ws://…, cdp+http://…).",
     ),
 ]
 HeadedOption = Annotated[bool, typer.Option("--headed", help="Show the browser's window.")]
