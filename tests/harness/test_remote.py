@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from kernel_lab import line, runs
-from kernel_lab.browsing.lab import Lab
+from kernel_lab.browsing.lab import Lab, NoAdapter
 from kernel_lab.browsing.profiles import Profile, resolve
 from kernel_lab.errors import LabError
 from kernel_lab.operators.cases import Case
@@ -27,7 +28,7 @@ from kernel_lab.serving.hub import Link
 from tests.harness.conftest import PATIENCE_SECONDS
 
 Remote = tuple[str, "subprocess.Popen[str]"]
-Start = Callable[[], contextlib.AbstractContextManager[Remote]]
+Start = Callable[..., contextlib.AbstractContextManager[Remote]]
 
 
 @contextlib.contextmanager
@@ -51,10 +52,11 @@ def over_cdp(lab_profile: Profile, tmp_path: Path) -> Start:
     """Starts the Chromium with the profile's flags and a debugging port; gives its address."""
 
     @contextlib.contextmanager
-    def start() -> Iterator[Remote]:
+    def start(without: str = "") -> Iterator[Remote]:
         told = tmp_path / "profile" / "DevToolsActivePort"
         given = ["--headless", "--no-sandbox", "--remote-debugging-port=0", f"--user-data-dir={told.parent}"]
-        command = [str(lab_profile.executable), *given, *lab_profile.arguments, "about:blank"]
+        flags = [flag for flag in lab_profile.arguments if flag != without]
+        command = [str(lab_profile.executable), *given, *flags, "about:blank"]
         environment = {**os.environ, **lab_profile.environment}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with _process(command, env=environment, **quiet) as process:
@@ -131,6 +133,23 @@ def test_over_cdp_only_our_page_is_closed(over_cdp: Start) -> None:
         assert pages() == before != []
 
 
+def test_a_remote_without_an_adapter_is_a_sentence_that_says_what_to_change_there(over_cdp: Start) -> None:
+    with over_cdp(without="--enable-unsafe-webgpu") as (address, _), Lab(resolve(address)) as lab:
+        if lab.info.facts is not None:
+            pytest.skip("this Chromium offers its adapter without --enable-unsafe-webgpu")
+        with pytest.raises(NoAdapter, match=r"Start it over there with --enable-unsafe-webgpu --enable-webgpu-dev"):
+            _ = lab.facts
+
+
+def test_our_server_has_the_port_that_a_tunnel_leads_to() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        free = other.getsockname()[1]
+        with pytest.raises(LabError, match=f"port {free} of 127.0.0.1 cannot be used"):
+            Lab(resolve(f"cdp+http://127.0.0.1:9222?port={free}"))
+    with Lab(resolve(f"cdp+http://127.0.0.1:9222?port={free}")) as lab:
+        assert lab.host.address == f"http://127.0.0.1:{free}"
+
+
 def test_a_remote_that_is_killed_is_a_crash_and_then_a_sentence(
     start: Start, copy_operator: Operator, copy_case: Callable[[str], Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,3 +181,26 @@ def test_what_speaks_another_protocol_is_a_sentence(scheme: str, lab: Lab) -> No
     assert str(error.value).startswith(f"no browser was reached at {address}: ")
     assert "allowed are ws://HOST:PORT/PATH" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        (
+            "BrowserType.connect: connect ECONNREFUSED 127.0.0.1:9",
+            "no browser was reached at ws://lab:1: nobody listens",
+        ),
+        ("getaddrinfo ENOTFOUND lab", "no browser was reached at ws://lab:1: no machine of that name is known."),
+        ("Timeout 15000ms exceeded.", "no browser was reached at ws://lab:1: no answer within 15 s"),
+        (
+            "BrowserType.connect: error: ws://lab:1/secret 200",
+            "no browser was reached at ws://lab:1: error: ws://lab:1 200.",
+        ),
+        ("Page.goto: net::ERR_CONNECTION_REFUSED at http://127.0.0.1:5/", "the browser at ws://lab:1 does not reach"),
+    ],
+)
+def test_what_playwright_says_becomes_a_sentence_without_secrets(told: str, sentence: str) -> None:
+    remote = resolve("ws://lab:1/secret").remote
+    assert remote is not None
+    assert remote.why_not(told).startswith(sentence)
+    assert "secret" not in remote.why_not(told)

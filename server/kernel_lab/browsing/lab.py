@@ -129,11 +129,12 @@ class Lab:
             self.restarts += 1
             await self._browser.close()
             self._browser = None
-        for attempt in range(1, START_ATTEMPTS + 1):
+        attempts = 1 if self.profile.remote else START_ATTEMPTS  # what nobody answers, nobody answers at once again
+        for attempt in range(1, attempts + 1):
             try:
                 started = await Browser.start(self.profile, self._host.address, self._host.hub, self._playwright)
             except LabError:
-                if attempt == START_ATTEMPTS:
+                if attempt == attempts:
                     raise
                 continue
             self._browser = started

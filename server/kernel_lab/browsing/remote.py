@@ -52,10 +52,13 @@ class Remote:
                 f"the browser at {self.shown} does not reach kernel-lab's server on 127.0.0.1: give ?port=N in the "
                 "address, and `ssh -R N:127.0.0.1:N` to that machine."
             )
-        if "ECONNREFUSED" in told or "ENOTFOUND" in told or "EAI_AGAIN" in told:
+        if "ECONNREFUSED" in told:
             told = "nobody listens there."
+        elif "ENOTFOUND" in told or "EAI_AGAIN" in told:
+            told = "no machine of that name is known."
         elif "Timeout" in told:
             told = f"no answer within {CONNECT_SECONDS:.0f} s; it may speak another protocol."
+        told = re.sub(r"^BrowserType\.\w+: ", "", re.sub(r"\b(wss?|https?)://\S+", self.shown, told))
         return f"no browser was reached at {self.shown}: {told.rstrip('. ')}. Check the address; {ALLOWED}."
 
 
