@@ -115,6 +115,8 @@ def _part(seat: Seat, code: int, pairs: int) -> Part:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         told = f"it {how} after {len(kept.results):,} of {pairs:,} pairs"
         return Part(seat.name, (kept,), ": ".join(text for text in (told, _last_words(seat)) if text))
+    if code and all(record["outcome"] != "failed" for record in kept.results):
+        return Part(seat.name, (kept,), f"no case failed, but it ended with exit code {code}: see {OUTPUT_FILE}")
     return Part(seat.name, (kept,))
 
 

@@ -4,6 +4,7 @@
     lab          -> the browser, running     (session; one per xdist worker)
     lab_journal  -> where results are kept   (session)
     lab_options  -> deadline and the like    (session)
+    lab_known    -> known failures there     (session)
     lab_judge    -> pair -> Verdict          (session)
     kernel_pair  -> one case and variant     (parametrised from --lab-query; its id is the query string)
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from kernel_lab.browsing.lab import Lab
     from kernel_lab.browsing.profiles import Profile
     from kernel_lab.judging.journal import Journal
+    from kernel_lab.judging.known import Known
     from kernel_lab.judging.verdicts import Verdict
+    from kernel_lab.queries import Query
     from kernel_lab.runs import Pair
 
 Judge = Callable[["Pair"], "Verdict"]
@@ -56,6 +59,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--lab-repeat", type=int, default=1, metavar="N", help="run each pair N times: outputs that change fail"
     )
+    group.addoption(
+        "--lab-known", type=Path, metavar="FILE", help="known failures, as `kernel-lab run --known`'s: xfail, strictly"
+    )
     group.addoption("--lab-report", type=Path, metavar="DIR", help="keep the journal there (default: in the cache)")
     group.addoption(
         "--lab-allow-no-adapter", action="store_true", help="without an adapter skip, visibly, instead of failing"
@@ -77,6 +83,10 @@ class _State:
         self.headlines: list[str] = []
         self.collected = 0
         self.judged = 0
+        self.stale: dict[str, str] = {}
+        """Lines of --lab-known that name no pair: their queries, with a sentence each."""
+        self.known: set[str] = set()
+        """Queries of those that named a judged pair."""
         self.folder: Path | None = None
 
 
@@ -96,19 +106,22 @@ class _FromWorkers:
             state.headlines += [text for text in said["headlines"] if text not in state.headlines]
             state.judged += said["judged"]
             state.collected = max(state.collected, said["collected"])
+            state.stale |= said["stale"]
+            state.known |= set(said["known"])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kernel_pair" not in metafunc.fixturenames:
         return
     from kernel_lab import runs
+    from kernel_lab.judging import known
     from kernel_lab.operators import operator
-    from kernel_lab.queries import parse
 
     config = metafunc.config
-    queries = [parse(text) for text in config.getoption("--lab-query") or ["*"]]
+    queries = _queries(config)
     every = config.getoption("--lab-variants") == "all"
     try:
+        known.load(config.getoption("--lab-known"))  # a mistake in it ends the session before a browser starts
         found = list(runs.pairs(operator.load_all().values(), queries, every_variant=every))
     except LabError as error:
         raise pytest.UsageError(str(error)) from None
@@ -120,6 +133,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for pair in found
     ]
     metafunc.parametrize("kernel_pair", params)
+
+
+def _queries(config: pytest.Config) -> "list[Query]":
+    from kernel_lab.queries import parse
+
+    return [parse(text) for text in config.getoption("--lab-query") or ["*"]]
 
 
 @pytest.hookimpl(trylast=True)
@@ -205,24 +224,56 @@ def lab_options(pytestconfig: pytest.Config) -> "line.Options":
 
 
 @pytest.fixture(scope="session")
-def lab_judge(lab: "Lab", lab_journal: "Journal", lab_options: "line.Options", pytestconfig: pytest.Config) -> Judge:
+def lab_known(lab: "Lab", pytestconfig: pytest.Config) -> "Known":
+    """The known failures that apply to the browser. Where kernel_pair was asked for, stale lines end the session badly,
+    by the rules of judging/known.py.
+    """
+    from kernel_lab import runs
+    from kernel_lab.judging import known
+    from kernel_lab.operators import operator
+
+    try:
+        there = known.load(pytestconfig.getoption("--lab-known")).there(lab.info)
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
+    state = pytestconfig.stash[_state]
+    if state.collected and there.entries:
+        stale = runs.stale(there, operator.load_all().values(), _queries(pytestconfig))
+        state.stale = {entry.query: there.told(entry) for entry in stale}
+    return there
+
+
+@pytest.fixture(scope="session")
+def lab_judge(
+    lab: "Lab",
+    lab_journal: "Journal",
+    lab_options: "line.Options",
+    lab_known: "Known",
+    pytestconfig: pytest.Config,
+) -> Judge:
     """Runs a pair, writes it down, gives its verdict."""
     from kernel_lab import runs
 
     def judge(pair: "Pair") -> "Verdict":
-        verdict = runs.judged(pair, lab, lab_options)
+        verdict = lab_known.judged(runs.judged(pair, lab, lab_options))
         lab_journal.append(verdict.record)
-        pytestconfig.stash[_state].judged += verdict.outcome != "skipped"
+        state = pytestconfig.stash[_state]
+        state.judged += verdict.outcome != "skipped"
+        state.known |= {entry.query for entry in lab_known.entries_for(verdict)}
         return verdict
 
     return judge
 
 
 def settle(verdict: "Verdict") -> None:
-    """A verdict as pytest's outcome: its report is the whole failure message, a skip shows its reason."""
+    """A verdict as pytest's outcome: its report is the whole failure message, a skip shows its reason, and so does a
+    known failure, which is an xfail.
+    """
     __tracebackhide__ = True
     if verdict.outcome == "skipped":
         pytest.skip(verdict.summary)
+    if verdict.outcome == "known":
+        pytest.xfail(verdict.summary)
     if verdict.outcome == "failed":
         pytest.fail(verdict.report, pytrace=False)
 
@@ -232,8 +283,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     state = config.stash[_state]
     output = getattr(config, "workeroutput", None)
     if output is not None:
-        output[_HEADLINE] = {"headlines": state.headlines, "judged": state.judged, "collected": state.collected}
+        output[_HEADLINE] = {
+            "headlines": state.headlines,
+            "judged": state.judged,
+            "collected": state.collected,
+            "stale": state.stale,
+            "known": sorted(state.known),
+        }
         return
+    stale = [told for query, told in state.stale.items() if query not in state.known]
+    state.headlines += stale
+    if stale and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     nothing = state.collected and not state.judged and session.testscollected and not session.config.option.collectonly
     if nothing and session.exitstatus == pytest.ExitCode.OK and not config.getoption("--lab-allow-no-adapter"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

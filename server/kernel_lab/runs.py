@@ -6,7 +6,7 @@ In: pairs of a case and a variant, a Lab. Out: verdicts, a journal, counts. Pair
 import datetime
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from kernel_lab import line
 from kernel_lab.browsing.browser import BrowserInfo
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.judging.journal import Journal
+from kernel_lab.judging.known import NOTHING, Entry, Known
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
@@ -65,6 +66,20 @@ def pairs_of_cases(
                 yield Pair(operator, case, name)
 
 
+def stale(
+    known: Known, operators: Collection[Operator], asked: Sequence[Query], verdicts: Iterable[Verdict] = ()
+) -> list[Entry]:
+    """The lines of known failures (those that apply) that name no pair of these operators, though the queries cover
+    them.
+    """
+
+    def names_a_pair(query: Query) -> bool:
+        every = pairs(operators, [query], every_variant=True)
+        return any(query.matches(pair.operator.id, pair.case.name, pair.variant or "") for pair in every)
+
+    return known.stale(asked, names_a_pair, verdicts)
+
+
 def unfinished(chosen: Iterable[Pair], results: Iterable[Mapping[str, Any]]) -> list[Pair]:
     """The pairs that have no result yet, whatever its outcome. That of the variant which selection preferred is the
     result of the pair that names none.
@@ -84,23 +99,31 @@ def verdict_of(record: Mapping[str, Any]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many passed, failed and were skipped; crash and timeout count as failed."""
+    """How many passed, failed and were skipped; crash and timeout count as failed. `known`: failures that a file of
+    known ones names; told only where there are some.
+    """
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    known: int = 0
 
     @property
     def total(self) -> int:
-        return self.passed + self.failed + self.skipped
+        return self.passed + self.known + self.failed + self.skipped
+
+    @property
+    def ran(self) -> int:
+        return self.passed + self.known + self.failed
 
     def __str__(self) -> str:
-        return f"{self.passed:,} passed, {self.failed:,} failed, {self.skipped:,} skipped"
+        known = f"{self.known:,} known, " if self.known else ""
+        return f"{self.passed:,} passed, {known}{self.failed:,} failed, {self.skipped:,} skipped"
 
 
 def counts(verdicts: Iterable[Verdict]) -> Counts:
     found = Counter(verdict.outcome for verdict in verdicts)
-    return Counts(found["passed"], found["failed"], found["skipped"])
+    return Counts(found["passed"], found["failed"], found["skipped"], found["known"])
 
 
 def perform(
@@ -109,11 +132,14 @@ def perform(
     journal: Journal | None,
     options: line.Options | None = None,
     on_verdict: Callable[[Verdict], None] = lambda _: None,
+    known: Known = NOTHING,
 ) -> list[Verdict]:
-    """Runs the pairs in order. Whatever a browser does, each pair has exactly one verdict."""
+    """Runs the pairs in order. Whatever a browser does, each pair has exactly one verdict. `known`: the known failures
+    that apply there.
+    """
     verdicts = []
     for pair in chosen:
-        verdict = judged(pair, lab, options)
+        verdict = known.judged(judged(pair, lab, options))
         if journal is not None:
             journal.append(verdict.record)
         verdicts.append(verdict)

@@ -292,19 +292,21 @@ def two(run_folder: RunFolder) -> tuple[str, str]:
     old = [
         *(record("a|b"), record("f16"), record("gone"), record("fast", "x"), record("emulated"), record("digest")),
         *(record("said"), timed("slow"), record("fixed", outcome="failed"), timed("fast_now", gpu_ms=90.0), SAME),
+        record("known", outcome="failed"),
     ]
     new = [
         *(record("a|b", outcome="failed", summary="y: <b>|c"), SKIP, record("fast", "y")),
         *(record("emulated", emulated=True), record("digest", outputs={"y": "bb"})),
         *(record("said", messages=["warning: one\ntwo"]), timed("slow", gpu_ms=99.0), record("fixed")),
-        *(timed("fast_now"), SAME, record("added")),
+        *(timed("fast_now"), SAME, record("added"), record("known", outcome="known")),
     ]
     return run_folder("old", *old), run_folder("new", *new, head=header(version="157.0", features=["subgroups"]))
 
 
 WORDS = (
     "1 newly failing, 1 newly skipped, 1 no longer run, 1 another variant selected, 1 emulated in one run only, "
-    "1 passed with other outputs, 1 new messages, 1 slower, 1 newly passing, 1 newly run, 1 faster"
+    "1 passed with other outputs, 1 new messages, 1 slower, 1 newly known to fail, 1 newly passing, 1 newly run, "
+    "1 faster"
 )
 
 
@@ -341,7 +343,7 @@ def test_markdown_is_a_comment(compare: Compare, two: tuple[str, str]) -> None:
     assert rows[0] == f"### kernel-lab: {WORDS}"
     assert rows[2] == "Gate: failing, skipped, gone; 3 at the gate."
     assert "| browser | Chromium 156.0 | Chromium 157.0 |" in rows
-    assert said.out.count("<details>") == said.out.count("</details>") == 1 + 11 + 1
+    assert said.out.count("<details>") == said.out.count("</details>") == 1 + 12 + 1
     assert "<details><summary>1 newly skipped: shader-f16 vanished</summary>" in rows
     assert r"| `lab.Op:a\|b:plain` | passed → failed: y: &lt;b>\|c |" in rows
     for row in (row for row in rows if row.startswith("|")):
@@ -363,7 +365,7 @@ def test_json_has_everything(compare: Compare, two: tuple[str, str]) -> None:
     said = compare(*two, "--json", "--gate", "times")
     assert said.code == 1
     found = json.loads(said.out)
-    assert len(found["changes"]) == sum(found["counts"].values()) == 11
+    assert len(found["changes"]) == sum(found["counts"].values()) == 12
     assert set(found["counts"].values()) == {1}
     assert (found["gate"], found["at_the_gate"], found["resolution_ms"]) == (["times"], 1, 0.1)
     assert found["browsers"][0] == {

@@ -44,6 +44,10 @@ elif name == "damaged":
     with open(folder + "/journal.jsonl", "a") as journal:
         journal.write("no record\\n")
 elif name == "failing":
+    results[1]["outcome"] = "failed"
+    keep(2)
+    code = 1
+elif name == "stale":
     keep(2)
     code = 1
 time.sleep(0.3)
@@ -73,7 +77,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_whatever_one_browser_does_the_others_go_on(run: Any) -> None:
-    parts = run("mute", "good", "refused", "killed", "short", "damaged", "failing")
+    parts = run("mute", "good", "refused", "killed", "short", "damaged", "failing", "stale")
     told = {part.name: (len(part.journals[0].results) if part.journals else None, part.reason) for part in parts}
     damaged = told.pop("damaged")
     assert damaged[0] is None
@@ -85,6 +89,7 @@ def test_whatever_one_browser_does_the_others_go_on(run: Any) -> None:
         "killed": (1, "it was ended by signal 9 after 1 of 2 pairs"),
         "short": (1, "it ended with exit code 0 after 1 of 2 pairs"),
         "failing": (2, ""),
+        "stale": (2, "no case failed, but it ended with exit code 1: see output.txt"),
     }
 
 

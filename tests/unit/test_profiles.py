@@ -224,3 +224,45 @@ def test_label_is_description_and_driver(info: dict[str, str], spoofed: bool, de
     facts = DeviceFacts(info=info)
     assert facts.spoofed_ids is spoofed
     assert facts.description == description
+
+
+@pytest.mark.parametrize(
+    ("address", "url", "shown", "port"),
+    [
+        ("ws://lab:4444/secret", "ws://lab:4444/secret", "ws://lab:4444", 0),
+        ("wss://lab:4444/secret?token=x", "wss://lab:4444/secret?token=x", "wss://lab:4444", 0),
+        ("cdp+http://127.0.0.1:9222", "http://127.0.0.1:9222", "cdp+http://127.0.0.1:9222", 0),
+        ("cdp+http://me:word@[::1]:9222?port=8765", "http://me:word@[::1]:9222", "cdp+http://[::1]:9222", 8765),
+    ],
+)
+def test_an_address_is_a_browser_elsewhere(address: str, url: str, shown: str, port: int) -> None:
+    """What lets others in is not shown, and no flag is claimed."""
+    profile = profiles.resolve(address)
+    assert profile.remote is not None
+    assert (profile.remote.url, profile.remote.shown, profile.remote.port) == (url, shown, port)
+    assert (profile.name, profile.flags) == (shown, ())
+    assert profile.program == f"{shown} (remote: program and flags are not known here)"
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("http://127.0.0.1:9222", "is no address with a port: allowed are ws://HOST:PORT/PATH"),
+        ("ws://lab", "'ws://lab' is no address with a port"),
+        ("ws://me:word@lab:many", "'ws://lab:many' is no address with a port"),
+        ("cdp+http://lab:9222?serve=1", "cdp+http://lab:9222: after the ? only port=NUMBER is allowed"),
+        ("cdp+http://lab:9222?port=99999", "cdp+http://lab:9222: after the ? only port=NUMBER is allowed"),
+    ],
+)
+def test_an_address_that_is_wrong_is_a_sentence(address: str, sentence: str) -> None:
+    with pytest.raises(LabError) as error:
+        profiles.resolve(address)
+    assert sentence in str(error.value)
+
+
+def test_what_runs_elsewhere_takes_no_flag_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LabError, match="ws://lab:1 runs already, so --headed cannot change it"):
+        profiles.resolve("ws://lab:1/x", headed=True)
+    monkeypatch.setenv(profiles.FLAGS_VARIABLE, "--use-angle=vulkan")
+    with pytest.raises(LabError, match=f"so {profiles.FLAGS_VARIABLE} cannot change it"):
+        profiles.resolve("ws://lab:1/x")

@@ -62,16 +62,11 @@ class Browser:
         browser: PlaywrightBrowser | None = None
         try:
             async with asyncio.timeout(START_SECONDS):
-                browser = await playwright.chromium.launch(
-                    executable_path=profile.executable,
-                    headless=not profile.headed,
-                    args=[*profile.arguments, *(["--auto-open-devtools-for-tabs"] if profile.devtools else [])],
-                    env={**os.environ, **profile.environment},
-                    handle_sigint=False,
-                    handle_sigterm=False,
-                    handle_sighup=False,
-                )
-                page = await browser.new_page()
+                if profile.remote is not None:
+                    browser = await profile.remote.connect(playwright)
+                else:
+                    browser = await _launch(profile, playwright)
+                page = await browser.new_page()  # in a context of its own, which goes with it
                 name = f"{next(_numbers)}"
                 connected = hub.expect(name)
                 await page.goto(f"{address}/?token={hub.token}&page={name}")
@@ -83,7 +78,7 @@ class Browser:
                 header, _ = await link.receive()
         except (TimeoutError, PlaywrightError, Disconnected) as error:
             await _close(browser)
-            raise LabError(f"{profile.executable} {_why_not(error)}") from None
+            raise LabError(_why_not(profile, error)) from None
         try:
             self.info = self._info(header["facts"])
         except LabError:
@@ -132,8 +127,14 @@ class Browser:
         return self._link.known_wgsl
 
     async def close(self) -> None:
-        """Closes the browser; a hung one is left to Playwright, which kills it when it stops."""
+        """Closes the browser; a hung one is left to Playwright, which kills it when it stops. Of a remote one only our
+        page is closed, and the connection.
+        """
         self._link.close()
+        if self._profile.remote is not None and self._browser.is_connected():
+            with contextlib.suppress(PlaywrightError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self.page.context.close()
         await _close(self._browser)
 
     async def _answer(self, kind: str, number: int) -> tuple[dict[str, Any], list[memoryview]]:
@@ -149,17 +150,30 @@ class Browser:
             facts = device_facts.masked(
                 facts, profile.hidden, profile.limits, profile.subgroups, profile.emulate_matrices
             )
+        agent = report.get("userAgent", "")
         return BrowserInfo(
             version=self._browser.version,
-            executable=str(self._profile.executable),
+            executable=self._profile.program,
             flags=tuple(self._profile.arguments),
-            headed=self._profile.headed,
-            user_agent=report.get("userAgent", ""),
+            headed=self._profile.headed if self._profile.remote is None else "Headless" not in agent,
+            user_agent=agent,
             facts=facts,
             no_adapter="" if facts else report.get("reason") or "requestAdapter gave null",
             profile=self._profile.name,
             environment=self._profile.environment,
         )
+
+
+async def _launch(profile: Profile, playwright: Playwright) -> PlaywrightBrowser:
+    return await playwright.chromium.launch(
+        executable_path=profile.executable,
+        headless=not profile.headed,
+        args=[*profile.arguments, *(["--auto-open-devtools-for-tabs"] if profile.devtools else [])],
+        env={**os.environ, **profile.environment},
+        handle_sigint=False,
+        handle_sigterm=False,
+        handle_sighup=False,
+    )
 
 
 async def _close(browser: PlaywrightBrowser | None) -> None:
@@ -170,12 +184,14 @@ async def _close(browser: PlaywrightBrowser | None) -> None:
             await browser.close()
 
 
-def _why_not(error: Exception) -> str:
+def _why_not(profile: Profile, error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"did not open the harness page within {START_SECONDS:.0f} s."
-    if isinstance(error, PlaywrightError):
-        return f"could not be started: {_short(error.message)}"
-    return "closed the harness page while starting."
+        return f"{profile.program} did not open the harness page within {START_SECONDS:.0f} s."
+    if not isinstance(error, PlaywrightError):
+        return f"{profile.program} closed the harness page while starting."
+    if profile.remote is not None:
+        return profile.remote.why_not(_short(error.message))
+    return f"{profile.program} could not be started: {_short(error.message)}"
 
 
 def _short(message: str) -> str:

@@ -10,7 +10,7 @@ from types import TracebackType
 from playwright.async_api import Playwright, async_playwright
 
 from kernel_lab.browsing.browser import Browser, BrowserInfo
-from kernel_lab.browsing.profiles import Profile
+from kernel_lab.browsing.profiles import COMMON_FLAGS, Profile
 from kernel_lab.errors import LabError
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.plans import Plan
@@ -35,7 +35,8 @@ class Lab:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.restarts = 0
-        self._host = Host(planner.answer, answering=False)
+        port = profile.remote.port if profile.remote else 0
+        self._host = Host(planner.answer, port, answering=False)
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
         self._last_info: BrowserInfo | None = None
@@ -83,9 +84,13 @@ class Lab:
         """The adapter's facts; NoAdapter if there is none, LabError if a hardware profile got a software adapter."""
         info = self.info
         if info.facts is None:
+            flags = f"Flags were: {' '.join(info.flags)}."
+            if self.profile.remote is not None:
+                wanted = " ".join(flag.text for flag in COMMON_FLAGS[:2])
+                flags = f"Start it over there with {wanted}, and with what its GPU needs."
             raise NoAdapter(
-                f"{info.executable} (version {info.version}) offers no WebGPU adapter: {info.no_adapter}. Flags were: "
-                f"{' '.join(info.flags)}. `kernel-lab doctor` says more."
+                f"{info.executable} (version {info.version}) offers no WebGPU adapter: {info.no_adapter}. {flags} "
+                "`kernel-lab doctor` says more."
             )
         if self.profile.hardware and info.facts.is_fallback:
             raise LabError(
@@ -124,11 +129,12 @@ class Lab:
             self.restarts += 1
             await self._browser.close()
             self._browser = None
-        for attempt in range(1, START_ATTEMPTS + 1):
+        attempts = 1 if self.profile.remote else START_ATTEMPTS  # what nobody answers, nobody answers at once again
+        for attempt in range(1, attempts + 1):
             try:
                 started = await Browser.start(self.profile, self._host.address, self._host.hub, self._playwright)
             except LabError:
-                if attempt == START_ATTEMPTS:
+                if attempt == attempts:
                     raise
                 continue
             self._browser = started

@@ -8,6 +8,7 @@ In: a name as given on the command line. Out: a `Profile`. Starts no browser (a 
     hardware                     the same, on a GPU or not at all
     debian-156-lavapipe          SOURCE-MAJOR-ADAPTER: the Chromium 156 of Debian's package, on lavapipe
     /opt/chrome/chrome           that program
+    ws://…, cdp+http://…         a browser that runs on another machine (browsing/remote.py)
 """
 
 import os
@@ -17,9 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_lab.browsing import finding, lavapipe, sources
+from kernel_lab.browsing import finding, lavapipe, remote, sources
 from kernel_lab.browsing.lavapipe import Copy
 from kernel_lab.browsing.masks import Mask
+from kernel_lab.browsing.remote import Remote
 from kernel_lab.browsing.sources import Chromium
 from kernel_lab.errors import LabError
 
@@ -67,7 +69,8 @@ FLAGS_VARIABLE = "KERNEL_LAB_CHROMIUM_FLAGS"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How to start a browser, and what planning may see of its adapter.
+    """How to start a browser, or where one runs (`remote`: without program and flags), and what planning may see of its
+    adapter.
 
     `environment`: added to this process's own, for the browser alone. `hardware`: a fallback adapter is an error.
     `hidden`: features and WGSL language features that are neither planned with nor requested; `limits`: lowered ones;
@@ -87,6 +90,14 @@ class Profile:
     emulate_matrices: bool = False
     retry_lost: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    remote: Remote | None = None
+
+    @property
+    def program(self) -> str:
+        """The program, or what stands for it, as it is printed and recorded."""
+        if self.remote is not None:
+            return f"{self.remote.shown} (remote: program and flags are not known here)"
+        return str(self.executable)
 
     @property
     def arguments(self) -> list[str]:
@@ -98,7 +109,7 @@ def resolve(name: str = "default", *, headed: bool = False, mask: Mask | None = 
 
     Flags in the environment variable KERNEL_LAB_CHROMIUM_FLAGS are added. LabError says what is known and what to do.
     """
-    profile = _named(name, headed)
+    profile = _remote(name, headed) if remote.is_address(name) else _named(name, headed)
     mask = mask or Mask()
     more = tuple(Flag(text, f"from {FLAGS_VARIABLE}") for text in shlex.split(os.environ.get(FLAGS_VARIABLE, "")))
     return replace(
@@ -143,8 +154,17 @@ def _named(name: str, headed: bool) -> Profile:
         return Profile(path.name, path)
     raise LabError(
         f"browser {name!r} is unknown: give default, {', '.join(ADAPTERS)}, a name like debian-156-lavapipe (see "
-        "`kernel-lab browsers list`), or the path of a Chromium program."
+        "`kernel-lab browsers list`), the path of a Chromium program, or the address of a browser that runs elsewhere "
+        "(ws://…, cdp+http://…)."
     )
+
+
+def _remote(address: str, headed: bool) -> Profile:
+    found = remote.parse(address)
+    for given, name in ((headed, "--headed"), (os.environ.get(FLAGS_VARIABLE), FLAGS_VARIABLE)):
+        if given:
+            raise LabError(f"browser {found.shown} runs already, so {name} cannot change it: start it so over there.")
+    return Profile(found.shown, Path(), (), remote=found)
 
 
 def _with_flags(name: str, executable: Path, adapter: str) -> Profile:

@@ -24,7 +24,8 @@ BrowserOption = Annotated[
     typer.Option(
         "--browser",
         metavar="NAME",
-        help="default, swiftshader, lavapipe, hardware, a name that `browsers list` shows, or the path of a Chromium.",
+        help="default, swiftshader, lavapipe, hardware, a name that `browsers list` shows, the path of a Chromium, or "
+        "the address of one on another machine (ws://…, cdp+http://…).",
     ),
 ]
 HeadedOption = Annotated[bool, typer.Option("--headed", help="Show the browser's window.")]
@@ -86,5 +87,5 @@ def print_json(value: Any) -> None:
 
 def mark(outcome: str) -> str:
     """An outcome in a colour that also differs in brightness and in its word, for any pair of eyes."""
-    style = {"passed": "cyan", "failed": "bold yellow on red", "skipped": "dim"}[outcome]
+    style = {"passed": "cyan", "known": "magenta", "failed": "bold yellow on red", "skipped": "dim"}[outcome]
     return f"[{style}]{outcome}[/]"

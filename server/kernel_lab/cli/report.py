@@ -64,4 +64,5 @@ def print_report(report: Report, folder: Path) -> None:
 
 
 def _counts(browser: Browser) -> str:
-    return f"{browser.passed:,} passed, {browser.failed:,} failed, {browser.skipped:,} skipped"
+    known = f"{browser.known:,} known, " if browser.known else ""
+    return f"{browser.passed:,} passed, {known}{browser.failed:,} failed, {browser.skipped:,} skipped"

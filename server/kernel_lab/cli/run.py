@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +29,7 @@ from kernel_lab.cli.console import (
 from kernel_lab.errors import LabError
 from kernel_lab.judging import contrasts, journal
 from kernel_lab.judging.journal import Journal, Kept, last_failed, new_run_folder
+from kernel_lab.judging.known import NOTHING, Entry, Known, load
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.operator import Operator
 from kernel_lab.queries import parse
@@ -50,6 +51,15 @@ ResumeOption = Annotated[
     ),
 ]
 DeadlineOption = Annotated[float, typer.Option("--deadline", metavar="SECONDS", help="For one run.")]
+KnownOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--known",
+        metavar="FILE",
+        help="Known failures, as TOML or JSON: each with a reason, and where it applies. They count apart. A pair of "
+        "them that passes fails, and so does a line that names no pair any more.",
+    ),
+]
 RepeatOption = Annotated[
     int, typer.Option("--repeat", metavar="N", min=1, help="Run each N times: outputs that change fail (races).")
 ]
@@ -80,6 +90,7 @@ def add_to(app: typer.Typer) -> None:
         deadline: DeadlineOption = line.DEADLINE_MS / 1000,
         repeat: RepeatOption = 1,
         retry_lost: RetryOption = False,
+        known: KnownOption = None,
         package: PackageOption = None,
         reference: ReferenceOption = None,
         last_failed_only: LastFailedOption = False,
@@ -90,6 +101,7 @@ def add_to(app: typer.Typer) -> None:
         """Run cases in a browser and compare every output with the reference, to the bit."""
         every = every_variant(variants)
         queries = [parse(text) for text in query or ["*"]]
+        lines = load(known)
         if resume is not None and (report is not None or last_failed_only):
             raise LabError(
                 "--resume goes on in the folder of that run, so it takes neither --report nor --last-failed."
@@ -101,6 +113,7 @@ def add_to(app: typer.Typer) -> None:
                 package=package, reference=reference, browser=browser, headed=headed, mask=mask, limit=limit,
                 subgroups=subgroups, emulate_matrices=emulate_matrices, deadline=deadline, repeat=repeat,
                 retry_lost=retry_lost,
+                known=known,
             ),
         )  # fmt: skip
         operators = console.operators(package, reference).values()
@@ -117,6 +130,7 @@ def add_to(app: typer.Typer) -> None:
                 chosen, lab, options,
                 report=report, kept=kept, again=again,
                 allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json,
+                known=lines, stale=lambda there, judged: runs.stale(there, operators, queries, judged),
             )  # fmt: skip
         raise typer.Exit(code)
 
@@ -192,8 +206,11 @@ def perform(
     verbose: bool = False,
     as_json: bool = False,
     command: str = "run",
+    known: Known = NOTHING,
+    stale: Callable[[Known, Sequence[Verdict]], Sequence[Entry]] = lambda *_: (),
 ) -> int:
-    """Runs pairs with all that a terminal shows. The exit code: 0 only if something ran and nothing failed.
+    """Runs pairs with all that a terminal shows. The exit code: 0 only if something ran, nothing failed (but `known`
+    failures where they apply) and no line of theirs is `stale`.
 
     `kept`: the run that this one goes on with; its results count, too. `again`: the command that goes on with this one
     if it is cut short, before the folder.
@@ -208,7 +225,9 @@ def perform(
         for text in runs.headline(lab.info):
             console.out.print(escape(text))
     described = {**runs.describe(lab.info), "packages": runs.packages(chosen)}
+    known = known.there(lab.info)
     verdicts: list[Verdict] = []
+    left_over: list[Entry] = []
     if kept is None:
         log = Journal(report or new_run_folder(), {"command": command, **described})
     else:
@@ -217,19 +236,26 @@ def perform(
         verdicts += map(runs.verdict_of, kept.results)
         chosen = runs.unfinished(chosen, kept.results)
     try:
-        verdicts += _with_progress(chosen, lab, log, options, before=verdicts, verbose=verbose, quiet=as_json)
+        verdicts += _with_progress(chosen, lab, log, options, known, before=verdicts, verbose=verbose, quiet=as_json)
     except (LabError, KeyboardInterrupt):
         if again:
             console.err.print(f"To go on with it: {escape(shlex.join([*again, str(log.folder)]))}")
         raise
+    else:
+        left_over += stale(known, verdicts)
+        for entry in left_over:
+            log.append({"type": "stale", "query": entry.query, "reason": entry.reason, "file": known.file})
     finally:
         log.close()
     summary = runs.counts(verdicts)
+    sentences = [known.told(entry) for entry in left_over]
     if as_json:
-        console.print_json({"run": described, "results": [v.record for v in verdicts], "journal": str(log.path)})
+        console.print_json(
+            {"run": described, "results": [v.record for v in verdicts], "journal": str(log.path), "stale": sentences}
+        )
     else:
-        _print_end(verdicts, log, lab, options, command)
-    return 0 if summary.passed and not summary.failed else 1
+        _print_end(verdicts, log, lab, options, command, sentences)
+    return 0 if summary.ran and not summary.failed and not left_over else 1
 
 
 def _with_progress(
@@ -237,6 +263,7 @@ def _with_progress(
     lab: Lab,
     log: Journal,
     options: line.Options,
+    known: Known,
     *,
     before: Sequence[Verdict],
     verbose: bool,
@@ -259,15 +286,17 @@ def _with_progress(
                 return
             if verdict.outcome == "failed":
                 console.out.print(f"\n{console.mark('failed')}  {escape(verdict.report or verdict.summary)}\n")
-            elif verbose or verdict.outcome == "skipped":
+            elif verbose or verdict.outcome in ("skipped", "known"):
                 console.out.print(
                     f"{console.mark(verdict.outcome)}  {escape(verdict.query)}  [dim]{escape(verdict.summary)}[/]"
                 )
 
-        return runs.perform(chosen, lab, log, options, on_verdict)
+        return runs.perform(chosen, lab, log, options, on_verdict, known)
 
 
-def _print_end(verdicts: Sequence[Verdict], log: Journal, lab: Lab, options: line.Options, command: str) -> None:
+def _print_end(
+    verdicts: Sequence[Verdict], log: Journal, lab: Lab, options: line.Options, command: str, stale: Sequence[str]
+) -> None:
     by_operator: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         by_operator.setdefault(verdict.record["operator"], []).append(verdict)
@@ -282,9 +311,11 @@ def _print_end(verdicts: Sequence[Verdict], log: Journal, lab: Lab, options: lin
     if summary.failed and command == "run":
         again = shlex.join([*options.repeat, "--last-failed"])
         console.out.print(f"Again, only what failed: {escape(again)}")
-    if not summary.passed and not summary.failed:
+    if not summary.ran:
         console.out.print("Nothing ran: that is a failure.")
-    console.out.print(str(summary))
+    for sentence in stale:
+        console.out.print(f"{console.mark('failed')}  {escape(sentence)}")
+    console.out.print(f"{summary}{f', {len(stale):,} stale' if stale else ''}")
 
 
 def _expected_from(verdicts: Sequence[Verdict]) -> str:

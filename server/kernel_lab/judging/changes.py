@@ -19,7 +19,18 @@ from kernel_lab.judging.journal import Kept
 
 Record = Mapping[str, Any]
 Kind = Literal[
-    "failing", "skipped", "gone", "selection", "emulated", "digests", "messages", "slower", "passing", "added", "faster"
+    "failing",
+    "skipped",
+    "gone",
+    "selection",
+    "emulated",
+    "digests",
+    "messages",
+    "slower",
+    "known",
+    "passing",
+    "added",
+    "faster",
 ]
 WORDS: Mapping[Kind, str] = {
     "failing": "newly failing",
@@ -30,6 +41,7 @@ WORDS: Mapping[Kind, str] = {
     "digests": "passed with other outputs",
     "messages": "new messages",
     "slower": "slower",
+    "known": "newly known to fail",
     "passing": "newly passing",
     "added": "newly run",
     "faster": "faster",
@@ -43,12 +55,14 @@ GATES: Mapping[str, Kind] = {
 RELEASE = ("failing", "skipped", "gone")
 """The gate of a release: what worked must still be seen to work."""
 
+OUTCOMES = ("passed", "known", "failed", "skipped")
+
 RESOLUTION_MS = 0.1
 """The step of the browser's clock: what is below it was not measured."""
 FACTOR = 2.0
 LEAST_MS = 5.0
 STAGES = ("compile_ms", "gpu_ms")
-_BAD = ("passed", "skipped", "failed")
+_BAD = ("passed", "skipped", "known", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +85,9 @@ class Run:
 
     @property
     def count(self) -> Mapping[str, int]:
-        """Results by outcome."""
+        """Results by outcome; `known` only where there are some."""
         found = Counter(record["outcome"] for record in self.results.values())
-        return {outcome: found[outcome] for outcome in ("passed", "failed", "skipped")}
+        return {outcome: found[outcome] for outcome in OUTCOMES if outcome != "known" or found[outcome]}
 
     @property
     def adapter(self) -> Record:
@@ -142,7 +156,7 @@ def run_of(name: str, journals: Iterable[Kept]) -> Run:
         if _BAD.index(record["outcome"]) > _BAD.index(before["outcome"]):
             results[record["query"]] = record
     run = Run(name, kept[0].header, results)
-    if not run.count["passed"] and not run.count["failed"]:
+    if all(record["outcome"] == "skipped" for record in results.values()):
         raise LabError(f"{name}: nothing ran in it ({run.count['skipped']:,} skipped), so it cannot be compared.")
     return run
 
@@ -198,12 +212,14 @@ def _of_pair(before: Record | None, after: Record | None, old: Run, new: Run) ->
         return
     query, outcome = after["query"], after["outcome"]
     was = before["outcome"] if before is not None else "not run"
-    if outcome == "failed" and was != "failed":
-        yield Change("failing", query, f"{was} → failed: {after['summary']}")
+    if (outcome == "failed" and was != "failed") or (outcome == "known" and was == "passed"):
+        yield Change("failing", query, f"{was} → {outcome}: {after['summary']}")  # what worked does so no more
     elif before is None:
         yield Change("added", query, outcome)
     elif outcome == "skipped" and was != "skipped":
         yield Change("skipped", query, f"{was} → skipped", _why_skipped(after["summary"], old, new))
+    elif outcome == "known" and was != "known":
+        yield Change("known", query, f"{was} → known: {after.get('reason', after['summary'])}")
     elif outcome == "passed" and was != "passed":
         yield Change("passing", query, f"{was} → passed")
     said = (before or {}).get("messages", ())

@@ -11,7 +11,8 @@ from kernel_lab.judging.comparison import Difference, difference
 from kernel_lab.operators.cases import Tensors
 from kernel_lab.serving.frames import RunResult
 
-Outcome = Literal["passed", "failed", "skipped"]
+Outcome = Literal["passed", "known", "failed", "skipped"]
+"""`known`: failed, as a file of known failures says (judging/known.py)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kernel_lab.judging.journal import Kept
 
-Outcome = Literal["passed", "failed", "skipped"]
-_WORST: tuple[Outcome, ...] = ("passed", "skipped", "failed")
+Outcome = Literal["passed", "known", "failed", "skipped"]
+_WORST: tuple[Outcome, ...] = ("passed", "skipped", "known", "failed")
 
 
 class _Part(BaseModel):
@@ -53,6 +53,7 @@ class Browser(_Part):
     packages: dict[str, str] = {}
     started: str = ""
     passed: int = 0
+    known: int = 0
     failed: int = 0
     skipped: int = 0
 
@@ -145,6 +146,7 @@ def _browser(part: Part, count: Mapping[str, int]) -> Browser:
         packages=header.get("packages") or {},
         started=header.get("started") or "",
         passed=count["passed"],
+        known=count["known"],
         failed=count["failed"],
         skipped=count["skipped"],
     )

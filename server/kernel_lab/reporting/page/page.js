@@ -1,7 +1,7 @@
 "use strict";
 
 const report = JSON.parse(document.getElementById("data").textContent);
-const MARK = { passed: "●", failed: "✕", skipped: "–" };
+const MARK = { passed: "●", known: "△", failed: "✕", skipped: "–" };
 const names = report.browsers.map((browser) => browser.name);
 
 /** An element with properties and children; text stays text. */
@@ -29,9 +29,11 @@ const label = (outcome, count) => element("span", { className: count ? outcome :
 
 function browserCard(browser) {
   const adapter = browser.adapter;
-  const nothing = !browser.passed && !browser.failed;
+  const nothing = !browser.passed && !browser.failed && !browser.known;
   const counts = element("p", { className: "counts" });
-  for (const outcome of ["passed", "failed", "skipped"]) counts.append(label(outcome, browser[outcome] ?? 0), " ");
+  for (const outcome of ["passed", "known", "failed", "skipped"]) {
+    if (browser[outcome] || outcome !== "known") counts.append(label(outcome, browser[outcome] ?? 0), " ");
+  }
   return element(
     "li",
     { className: browser.failed || nothing || browser.reason ? "bad" : "" },
@@ -59,7 +61,7 @@ const detail = document.getElementById("detail");
 let pressed = null;
 
 function tally(row, name, chosen) {
-  const count = { passed: 0, failed: 0, skipped: 0, emulated: 0, total: 0 };
+  const count = { passed: 0, known: 0, failed: 0, skipped: 0, emulated: 0, total: 0 };
   for (const result of chosen) {
     const cell = result.cells[name];
     if (!cell) continue;
@@ -73,7 +75,7 @@ function tally(row, name, chosen) {
 function gridCell(row, name, chosen) {
   const count = tally(row, name, chosen);
   if (!count.total) return element("td", { className: "none", title: "This browser did not come to these pairs." }, "·");
-  const parts = ["failed", "passed", "skipped"].filter((outcome) => count[outcome]);
+  const parts = ["failed", "known", "passed", "skipped"].filter((outcome) => count[outcome]);
   const button = element("button", { type: "button" });
   button.setAttribute("aria-pressed", "false");
   for (const outcome of parts) {
@@ -190,7 +192,7 @@ function open(row, name, chosen, button) {
   pressed = button;
   button.setAttribute("aria-pressed", "true");
   const cases = chosen.filter((result) => result.cells[name]).map((result) => [result, result.cells[name]]);
-  const order = { failed: 0, skipped: 1, passed: 2 };
+  const order = { failed: 0, known: 1, skipped: 2, passed: 3 };
   cases.sort((a, b) => order[a[1].outcome] - order[b[1].outcome]);
   const failed = cases.filter(([, cell]) => cell.outcome === "failed").length;
   detail.replaceChildren(
