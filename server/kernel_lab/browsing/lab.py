@@ -144,15 +144,15 @@ class Lab:
 
     async def _run(self, job: Job) -> RunResult:
         try:
-            browser, result = await self._sent(job)
+            result = await self._sent(job)
         except Disconnected:  # gone before it had the job, which has cost the job nothing
             try:
-                browser, result = await self._sent(job)
+                result = await self._sent(job)
             except Disconnected:
-                return RunResult("crash", reason="two browsers in a row went away before they had the job")
+                result = RunResult("crash", reason="two browsers in a row went away before they had the job")
         if result.status == "device_lost":
             try:
-                result = replace(await browser.run(job), attempts=2)
+                result = replace(await self.running_browser.run(job), attempts=2)
             except Disconnected:
                 result = RunResult("crash", reason="the page or its browser went away after a lost device", attempts=2)
         if result.status == "crash" and self.profile.retry_lost:
@@ -165,16 +165,16 @@ class Lab:
     async def _again(self, job: Job, lost: RunResult) -> RunResult:
         """A second try in another browser, whose result says what became of the first."""
         try:
-            _, result = await self._sent(job)
+            result = await self._sent(job)
         except Disconnected:
-            return lost
+            return replace(lost, attempts=2)
         note = Message("note", f"tried 2 times, in two browsers: {lost.reason}, the first time.")
         return replace(result, attempts=2, messages=(note, *result.messages))
 
-    async def _sent(self, job: Job) -> tuple[Browser, RunResult]:
+    async def _sent(self, job: Job) -> RunResult:
         browser = await self._ready()
         self._last_info = browser.info
-        return browser, await browser.run(job)
+        return await browser.run(job)
 
     async def _prepare(self, plans: list[Plan]) -> None:
         browser = await self._ready()
