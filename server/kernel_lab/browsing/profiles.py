@@ -7,6 +7,7 @@ In: a name as given on the command line. Out: a `Profile`. Starts no browser (a 
     lavapipe                     a copy of it on Mesa's lavapipe: the richest without a GPU
     hardware                     the same, on a GPU or not at all
     debian-156-lavapipe          SOURCE-MAJOR-ADAPTER: the Chromium 156 of Debian's package, on lavapipe
+    npm-141-swiftshader          the same of one that `kernel-lab browsers install npm-141` has got
     /opt/chrome/chrome           that program
 """
 
@@ -61,6 +62,14 @@ HARDWARE_FLAGS = (
         "--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia", "shader-f16 and f16 matrices on NVIDIA"
     ),
 )
+OLDER: Mapping[int, tuple[Flag, ...]] = {
+    131: (
+        Flag("--enable-features=Vulkan", "seen up to 131: without it WebGPU finds no Vulkan, and so no adapter"),
+        Flag("--use-vulkan=swiftshader", "likewise, which Vulkan"),
+        Flag("--use-angle=swiftshader", "likewise: the GPU process does not start without a GPU otherwise"),
+    ),
+}
+"""What software adapters need beside SOFTWARE_FLAGS, by the newest major version that needs it."""
 ADAPTERS = ("swiftshader", "lavapipe", "hardware")
 FLAGS_VARIABLE = "KERNEL_LAB_CHROMIUM_FLAGS"
 
@@ -114,8 +123,11 @@ def on_adapter(name: str, chromium: Chromium, adapter: str, *, headed: bool = Fa
     """The profile of a Chromium on one of ADAPTERS. LabError if lavapipe is not prepared for it."""
     if adapter == "lavapipe":
         copy = lavapipe.find(chromium)
-        return of_copy(name, copy, spoofed=not copy.takes_lavapipe(headed=headed), headed=headed)
-    return _with_flags(name, chromium.executable, adapter)
+        profile = of_copy(name, copy, spoofed=not copy.takes_lavapipe(headed=headed), headed=headed)
+    else:
+        profile = _with_flags(name, chromium.executable, adapter)
+    older = () if adapter == "hardware" else _flags_of_version(chromium.major)
+    return replace(profile, flags=profile.flags + older, environment=_joined(profile.environment, chromium))
 
 
 def of_copy(name: str, copy: Copy, *, spoofed: bool, headed: bool = False) -> Profile:
@@ -132,7 +144,7 @@ def _named(name: str, headed: bool) -> Profile:
         return on_adapter(name, sources.of(_found(headed)), name, headed=headed)
     if name in ADAPTERS:
         return _with_flags(name, _found(headed), name)
-    parts = re.fullmatch(rf"([a-z]+)-(\d+)-({'|'.join(ADAPTERS)})", name)
+    parts = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*)-(\d+)-({'|'.join(ADAPTERS)})", name)
     if parts is not None:
         chromium = sources.find(parts[1], int(parts[2]), headed=headed)
         return on_adapter(name, chromium, parts[3], headed=headed)
@@ -143,6 +155,16 @@ def _named(name: str, headed: bool) -> Profile:
         f"browser {name!r} is unknown: give default, {', '.join(ADAPTERS)}, a name like debian-156-lavapipe (see "
         "`kernel-lab browsers list`), or the path of a Chromium program."
     )
+
+
+def _flags_of_version(major: int) -> tuple[Flag, ...]:
+    return tuple(flag for last, flags in OLDER.items() if major <= last for flag in flags)
+
+
+def _joined(environment: Mapping[str, str], chromium: Chromium) -> dict[str, str]:
+    """An environment with the Chromium's own libraries after the others."""
+    paths = [part.get("LD_LIBRARY_PATH", "") for part in (environment, chromium.environment)]
+    return {**environment, **({"LD_LIBRARY_PATH": ":".join(filter(None, paths))} if any(paths) else {})}
 
 
 def _with_flags(name: str, executable: Path, adapter: str) -> Profile:
