@@ -32,7 +32,10 @@ class Installed:
 
 
 def install_lavapipe(report: Report) -> list[Installed]:
-    """Unpacks Mesa, prepares a copy of each Chromium and starts it. LabError says what is missing or does not work."""
+    """Unpacks Mesa, prepares a copy of each Chromium and starts it. LabError says what is missing or does not work.
+
+    One that does not work is an error only after the others: an old browser must not take lavapipe from them.
+    """
     chromiums = sources.installed()
     if not chromiums:
         raise LabError(finding.missing())
@@ -40,7 +43,16 @@ def install_lavapipe(report: Report) -> list[Installed]:
         if not all(map(_is_prepared, chromiums)):
             lavapipe.compiler()  # missing, it is better known before the download than after it
         unpacked = mesa.install(report)
-        return [_for_chromium(chromium, unpacked, report) for chromium in chromiums]
+        done, failures = [], []
+        for chromium in chromiums:
+            try:
+                done.append(_for_chromium(chromium, unpacked, report))
+            except LabError as failure:
+                report(f"{chromium}: {failure}")
+                failures.append(failure)
+    if failures:
+        raise failures[0]
+    return done
 
 
 def install_browser(name: str, report: Report) -> Installed:

@@ -63,10 +63,10 @@ HARDWARE_FLAGS = (
     ),
 )
 OLDER: Mapping[int, tuple[Flag, ...]] = {
-    131: (
-        Flag("--enable-features=Vulkan", "seen up to 131: without it WebGPU finds no Vulkan, and so no adapter"),
-        Flag("--use-vulkan=swiftshader", "likewise, which Vulkan"),
-        Flag("--use-angle=swiftshader", "likewise: the GPU process does not start without a GPU otherwise"),
+    136: (
+        Flag("--enable-features=Vulkan", "131 and 133 give an adapter with all three of these only, 137 without any"),
+        Flag("--use-vulkan=swiftshader", "likewise"),
+        Flag("--use-angle=swiftshader", "likewise"),
     ),
 }
 """What software adapters need beside SOFTWARE_FLAGS, by the newest major version that needs it."""
@@ -180,7 +180,10 @@ def _found(headed: bool) -> Path:
     except finding.NoChromium as error:
         raise LabError(str(error)) from None
     if path is None:
-        raise LabError(finding.missing())
+        own = sources.installed()  # those that kernel-lab has got: nothing else was found
+        if not own:
+            raise LabError(finding.missing())
+        path = own[0].executable
     if headed and "headless" in path.name:
         windowed = sources.windowed()
         if windowed is None:

@@ -116,8 +116,10 @@ def trial(source: str, program: Path) -> Chromium:
             capture_output=True, text=True, check=False, timeout=VERSION_SECONDS,
             env={**os.environ, **chromium.environment},
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise LabError(f"{program} does not answer to --version: {error}.") from None
+    except OSError as error:
+        raise LabError(f"{program} cannot be started: {error.strerror}.") from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{program} did not answer to --version within {VERSION_SECONDS} s.") from None
     found = _VERSION.search(said.stdout)
     if found is None:
         words = " / ".join(said.stderr.strip().splitlines()[-2:]) or f"exit {said.returncode}, no word"

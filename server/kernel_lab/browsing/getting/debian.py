@@ -3,6 +3,7 @@
 The libraries that they need come from the system: where Debian's Chromium is installed, they are there.
 """
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,8 +30,9 @@ class Debian:
         return newest_of_each(versions)
 
     def get(self, major: int, folder: Path, report: Report) -> Path:
-        if finding.apt_offers(SHELL, report):  # fetches lists where there are none and we may
-            report(f"{self.name}: asking apt")
+        report(f"{self.name}: asking apt")
+        if shutil.which("apt-cache"):
+            finding.apt_offers(SHELL, report)  # fetches lists where there are none and we may
         version = chosen(self, major)
         downloads = folder / "downloads"
         downloads.mkdir()
