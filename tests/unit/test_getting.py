@@ -53,6 +53,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     monkeypatch.delenv(finding.ENVIRONMENT_VARIABLE, raising=False)
     monkeypatch.setattr(finding, "PROGRAMS", ())  # the machine's own are not looked at
+    monkeypatch.setattr(finding, "_root_prefix", lambda: None)  # nothing runs as root
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
 
     def add(name: str, script: str) -> None:
@@ -134,7 +135,7 @@ def test_each_major_stands_for_its_newest_version(tool: Tool) -> None:
 # What is got ----------------------------------------------------------------------------------------------------------
 
 
-def test_npm(tool: Tool, started: list[Profile], tmp_path: Path) -> None:
+def test_npm(tool: Tool, started: list[Profile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     npm_with(tool, tmp_path, "147.0.7727.0")
     reports: list[str] = []
     done = installing.install_browser("npm-147", reports.append)
@@ -147,8 +148,20 @@ def test_npm(tool: Tool, started: list[Profile], tmp_path: Path) -> None:
     profile = profiles.resolve("npm-147-swiftshader")  # no line of code names it
     assert (profile.executable, profile.environment["LD_LIBRARY_PATH"]) == (place / PROGRAM, str(place / "libraries"))
     assert sources.of(place / PROGRAM).name == "npm-147"
+    monkeypatch.setenv(finding.ENVIRONMENT_VARIABLE, str(place / PROGRAM))
+    assert [chromium.name for chromium in sources.installed()] == ["npm-147"]  # once, and not as `system`
     with pytest.raises(LabError, match="is a headless shell, which has no window"):
         profiles.resolve("npm-147-swiftshader", headed=True)
+
+
+def test_what_was_got_is_the_default_where_there_is_nothing_else(
+    tool: Tool, started: list[Profile], tmp_path: Path
+) -> None:
+    with pytest.raises(LabError, match="No Chromium was found"):
+        profiles.resolve()
+    npm_with(tool, tmp_path, "147.0.7727.0")
+    program = installing.install_browser("npm-147", silent).chromium.program
+    assert profiles.resolve().executable == program
 
 
 def test_second_time_it_is_only_started(tool: Tool, started: list[Profile], tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def installed() -> list[Chromium]:
 
 def of(executable: Path) -> Chromium:
     """The Chromium that this program is. Raises LabError."""
-    chromium = next((own for own in _kept() if own.program == executable), None) or _chromium(executable)
+    chromium = _chromium(executable)
     if chromium is None:
         raise LabError(
             f"{executable}: no Chromium program was found behind it, or it does not answer to --version: "
@@ -149,6 +149,9 @@ def _executables() -> Iterator[Path]:
 
 
 def _chromium(executable: Path) -> Chromium | None:
+    for own in _kept():
+        if own.program == executable:
+            return own
     program = _program(executable)
     version = _version(program) if program else None
     if program is None or version is None:

@@ -1,7 +1,8 @@
 """Chrome for Testing: Google's own builds of every version, through Puppeteer's command.
 
-`npx @puppeteer/browsers` finds the full version, downloads and unpacks it. What it printed and its layout are from its
-documentation: FOLDER/chrome-headless-shell/PLATFORM-VERSION/chrome-headless-shell-PLATFORM/chrome-headless-shell.
+`npx @puppeteer/browsers` finds the full version, downloads and unpacks it. The layout is the one that its own source
+states: FOLDER/chrome-headless-shell/PLATFORM-VERSION/chrome-headless-shell-PLATFORM/chrome-headless-shell. The download
+itself was never seen here: the network of our test machines does not reach it.
 """
 
 from collections.abc import Mapping
