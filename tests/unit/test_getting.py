@@ -161,7 +161,10 @@ def test_what_was_got_is_the_default_where_there_is_nothing_else(
         profiles.resolve()
     npm_with(tool, tmp_path, "147.0.7727.0")
     program = installing.install_browser("npm-147", silent).chromium.program
-    assert profiles.resolve().executable == program
+    by_path = profiles.resolve(str(program))
+    for profile in (profiles.resolve(), by_path):
+        assert profile.executable == program
+        assert profile.environment == {"LD_LIBRARY_PATH": str(program.parent / "libraries")}
 
 
 def test_second_time_it_is_only_started(tool: Tool, started: list[Profile], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_lab.browsing import finding, lavapipe, sources
+from kernel_lab.browsing import finding, kept, lavapipe, sources
 from kernel_lab.browsing.lavapipe import Copy
 from kernel_lab.browsing.masks import Mask
 from kernel_lab.browsing.sources import Chromium
@@ -139,7 +139,7 @@ def of_copy(name: str, copy: Copy, *, spoofed: bool, headed: bool = False) -> Pr
 
 def _named(name: str, headed: bool) -> Profile:
     if name in ("default", "system"):
-        return Profile("default", _found(headed))
+        return _of_program("default", _found(headed))
     if name == "lavapipe":
         return on_adapter(name, sources.of(_found(headed)), name, headed=headed)
     if name in ADAPTERS:
@@ -150,11 +150,19 @@ def _named(name: str, headed: bool) -> Profile:
         return on_adapter(name, chromium, parts[3], headed=headed)
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
-        return Profile(path.name, path)
+        return _of_program(path.name, path.absolute())
     raise LabError(
         f"browser {name!r} is unknown: give default, {', '.join(ADAPTERS)}, a name like debian-156-lavapipe (see "
         "`kernel-lab browsers list`), or the path of a Chromium program."
     )
+
+
+def _of_program(name: str, program: Path) -> Profile:
+    """That program, with the adapter that it prefers. Only what kernel-lab has got is known without starting it."""
+    if not program.is_relative_to(kept.folder()):
+        return Profile(name, program)
+    chromium = sources.of(program)
+    return Profile(name, program, COMMON_FLAGS + _flags_of_version(chromium.major), environment=chromium.environment)
 
 
 def _flags_of_version(major: int) -> tuple[Flag, ...]:
