@@ -10,6 +10,9 @@ import pytest
 from kernel_lab import cli
 from kernel_lab.browsing import finding, installing, lavapipe, sources
 from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.getting.debian import Debian
+from kernel_lab.browsing.getting.npm import Npm
+from kernel_lab.browsing.installing import Installed
 from kernel_lab.browsing.profiles import Profile
 from kernel_lab.browsing.sources import Chromium
 from kernel_lab.errors import LabError
@@ -51,7 +54,9 @@ def test_list_shows_names_and_what_can_be_installed(kernel_lab: KernelLab) -> No
     adapters = ("swiftshader", "lavapipe", "hardware")
     assert names == [f"debian-156-{a}" for a in adapters] + [f"debian-156-{a} --headed" for a in adapters]
     assert "lavapipe is not installed: `kernel-lab browsers install lavapipe`." in out
-    assert out.splitlines()[-1].startswith("kernel-lab browsers install lavapipe")
+    installable = [line.split("  ")[0] for line in out.splitlines() if line.startswith("kernel-lab browsers install")]
+    names = ["lavapipe", "debian-MAJOR", "npm-MAJOR", "chrome-for-testing-MAJOR"]
+    assert installable == [f"kernel-lab browsers install {name}" for name in names]
 
 
 def test_list_as_json(kernel_lab: KernelLab) -> None:
@@ -60,7 +65,39 @@ def test_list_as_json(kernel_lab: KernelLab) -> None:
     assert code == 0
     assert [row["executable"] for row in listed["browsers"]] == ["/usr/bin/shell", "/usr/bin/full"]
     assert listed["browsers"][0]["profiles"][1]["usable"] is False
-    assert list(listed["installable"]) == ["lavapipe"]
+    assert list(listed["installable"]) == ["lavapipe", "debian-MAJOR", "npm-MAJOR", "chrome-for-testing-MAJOR"]
+    assert listed["offers"] == []  # no source was asked
+
+
+def test_available_asks_each_source(kernel_lab: KernelLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be asked says why, and hides no other."""
+
+    def offline(_: object) -> None:
+        raise LabError("The network did not answer.")
+
+    monkeypatch.setattr(Debian, "offered", lambda _: {156: "156.0.8078.108-1", 150: "150.0.7871.100-1"})
+    monkeypatch.setattr(Npm, "offered", offline)
+    code, out, _ = kernel_lab("browsers", "list", "--available")
+    assert code == 0
+    assert out.splitlines()[-3:] == [
+        "debian: debian-156 (156.0.8078.108-1), debian-150 (150.0.7871.100-1)",
+        "npm: The network did not answer.",
+        "chrome-for-testing: has no list: any version can be tried",
+    ]
+    _, out, _ = kernel_lab("browsers", "list", "--available", "--json")
+    assert json.loads(out)["offers"][0]["versions"]["debian-150"] == "150.0.7871.100-1"
+
+
+def test_install_says_how_to_use_it(kernel_lab: KernelLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(name: str, _: object) -> Installed:
+        info = BrowserInfo("156", "/cache/shell", (), False, "", SWIFTSHADER)
+        return Installed(SHELL, f"{name}-swiftshader", info)
+
+    monkeypatch.setattr(installing, "install_browser", install)
+    code, out, _ = kernel_lab("browsers", "install", "npm-153")
+    assert code == 0
+    assert out.startswith("npm-153-swiftshader  156.0.8078.108  google: SwiftShader")
+    assert out.endswith("  /cache/shell\nUse it: --browser npm-153-swiftshader\n")
 
 
 def test_probe_says_who_answers(kernel_lab: KernelLab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +126,10 @@ def test_nothing_to_list_is_a_sentence(kernel_lab: KernelLab, monkeypatch: pytes
 
 
 def test_what_cannot_be_installed_is_a_sentence(kernel_lab: KernelLab) -> None:
-    code, _, err = kernel_lab("browsers", "install", "netscape")
+    """All names are read before anything is got."""
+    code, _, err = kernel_lab("browsers", "install", "lavapipe", "netscape")
     assert code == 2
-    assert err == "kernel-lab: 'netscape' cannot be installed; known: lavapipe.\n"
+    assert err.startswith("kernel-lab: 'netscape' cannot be installed; known: lavapipe, debian-MAJOR, npm-MAJOR, ")
 
 
 @pytest.mark.parametrize(

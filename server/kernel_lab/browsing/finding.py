@@ -22,7 +22,21 @@ from pathlib import Path
 Report = Callable[[str], None]  # takes one short line of progress
 
 ENVIRONMENT_VARIABLE = "KERNEL_LAB_CHROMIUM"
-PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome", "google-chrome-stable", "chromium-browser")
+CHANNELS = {  # programs of Google's and Microsoft's packages, and what Playwright calls their channels
+    "google-chrome": "chrome",
+    "google-chrome-stable": "chrome",
+    "google-chrome-beta": "chrome-beta",
+    "google-chrome-unstable": "chrome-dev",
+    "microsoft-edge": "msedge",
+    "microsoft-edge-stable": "msedge",
+    "microsoft-edge-beta": "msedge-beta",
+    "microsoft-edge-dev": "msedge-dev",
+}
+PROGRAMS = tuple(
+    dict.fromkeys(
+        ("chromium-headless-shell", "chromium", "google-chrome", "google-chrome-stable", "chromium-browser", *CHANNELS)
+    )
+)
 PACKAGE = "chromium-headless-shell"  # the same name in Debian's archive and in `playwright install`
 HEARTBEAT_SECONDS = 5.0
 
@@ -166,10 +180,12 @@ def run_reporting(
     report: Report,
     environment: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> None:
     """Runs a program to its end; every HEARTBEAT_SECONDS reports its latest line of output. Raises StepFailed.
 
-    `name` stands before those lines; `environment` is added to this process's own; `pass_fds` stay open in it.
+    `name` stands before those lines; `environment` is added to this process's own; `pass_fds` stay open in it;
+    `folder`: where it runs.
     """
     lines: collections.deque[str] = collections.deque(maxlen=60)
     quiet = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **(environment or {})}
@@ -183,6 +199,7 @@ def run_reporting(
             errors="replace",
             env=quiet,
             pass_fds=pass_fds,
+            cwd=folder,
         )
     except OSError as error:
         raise StepFailed(f"{command[0]} could not be started: {error.strerror}.") from error

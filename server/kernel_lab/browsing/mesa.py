@@ -73,7 +73,7 @@ def install(report: Report) -> Mesa:
     root, partial = folder() / "mesa", folder() / "mesa.partial"
     for left in (root, partial):
         shutil.rmtree(left, ignore_errors=True)
-    _make(partial)
+    make_folder(partial, NEEDED_BYTES)
     files = archive.fetch([PACKAGE], SUITES, partial / "apt", report)
     packages = archive.versions(files)
     _check(packages)
@@ -105,14 +105,15 @@ def write_stamp(path: Path, stamp: Mapping[str, Any]) -> None:
     os.replace(partial, path)
 
 
-def _make(path: Path) -> None:
+def make_folder(path: Path, needed: int) -> None:
+    """Makes a folder on a disk with that many free bytes. Raises LabError."""
     try:
         path.mkdir(parents=True)
     except OSError as error:
         raise LabError(f"{path} cannot be made: {error.strerror}. KERNEL_LAB_CACHE names another folder.") from None
     free = shutil.disk_usage(path).free
-    if free < NEEDED_BYTES:
-        raise LabError(f"{path}: {free / 1e9:.1f} GB are free, but {NEEDED_BYTES / 1e9:.0f} GB are needed.")
+    if free < needed:
+        raise LabError(f"{path}: {free / 1e9:.1f} GB are free, but {needed / 1e9:.1f} GB are needed.")
 
 
 def _check(packages: Mapping[str, str]) -> None:

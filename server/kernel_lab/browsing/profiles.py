@@ -7,6 +7,7 @@ In: a name as given on the command line. Out: a `Profile`. Starts no browser (a 
     lavapipe                     a copy of it on Mesa's lavapipe: the richest without a GPU
     hardware                     the same, on a GPU or not at all
     debian-156-lavapipe          SOURCE-MAJOR-ADAPTER: the Chromium 156 of Debian's package, on lavapipe
+    npm-141-swiftshader          the same of one that `kernel-lab browsers install npm-141` has got
     /opt/chrome/chrome           that program
     ws://…, cdp+http://…         a browser that runs on another machine (browsing/remote.py)
 """
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_lab.browsing import finding, lavapipe, remote, sources
+from kernel_lab.browsing import finding, kept, lavapipe, remote, sources
 from kernel_lab.browsing.lavapipe import Copy
 from kernel_lab.browsing.masks import Mask
 from kernel_lab.browsing.remote import Remote
@@ -63,6 +64,14 @@ HARDWARE_FLAGS = (
         "--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia", "shader-f16 and f16 matrices on NVIDIA"
     ),
 )
+OLDER: Mapping[int, tuple[Flag, ...]] = {
+    136: (
+        Flag("--enable-features=Vulkan", "131 and 133 give an adapter with all three of these only, 137 without any"),
+        Flag("--use-vulkan=swiftshader", "likewise"),
+        Flag("--use-angle=swiftshader", "likewise"),
+    ),
+}
+"""What software adapters need beside SOFTWARE_FLAGS, by the newest major version that needs it."""
 ADAPTERS = ("swiftshader", "lavapipe", "hardware")
 FLAGS_VARIABLE = "KERNEL_LAB_CHROMIUM_FLAGS"
 
@@ -127,8 +136,11 @@ def on_adapter(name: str, chromium: Chromium, adapter: str, *, headed: bool = Fa
     """The profile of a Chromium on one of ADAPTERS. LabError if lavapipe is not prepared for it."""
     if adapter == "lavapipe":
         copy = lavapipe.find(chromium)
-        return of_copy(name, copy, spoofed=not copy.takes_lavapipe(headed=headed), headed=headed)
-    return _with_flags(name, chromium.executable, adapter)
+        profile = of_copy(name, copy, spoofed=not copy.takes_lavapipe(headed=headed), headed=headed)
+    else:
+        profile = _with_flags(name, chromium.executable, adapter)
+    older = () if adapter == "hardware" else _flags_of_version(chromium.major)
+    return replace(profile, flags=profile.flags + older, environment=_joined(profile.environment, chromium))
 
 
 def of_copy(name: str, copy: Copy, *, spoofed: bool, headed: bool = False) -> Profile:
@@ -140,18 +152,18 @@ def of_copy(name: str, copy: Copy, *, spoofed: bool, headed: bool = False) -> Pr
 
 def _named(name: str, headed: bool) -> Profile:
     if name in ("default", "system"):
-        return Profile("default", _found(headed))
+        return _of_program("default", _found(headed))
     if name == "lavapipe":
         return on_adapter(name, sources.of(_found(headed)), name, headed=headed)
     if name in ADAPTERS:
         return _with_flags(name, _found(headed), name)
-    parts = re.fullmatch(rf"([a-z]+)-(\d+)-({'|'.join(ADAPTERS)})", name)
+    parts = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*)-(\d+)-({'|'.join(ADAPTERS)})", name)
     if parts is not None:
         chromium = sources.find(parts[1], int(parts[2]), headed=headed)
         return on_adapter(name, chromium, parts[3], headed=headed)
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
-        return Profile(path.name, path)
+        return _of_program(path.name, path.absolute())
     raise LabError(
         f"browser {name!r} is unknown: give default, {', '.join(ADAPTERS)}, a name like debian-156-lavapipe (see "
         "`kernel-lab browsers list`), the path of a Chromium program, or the address of a browser that runs elsewhere "
@@ -167,6 +179,24 @@ def _remote(address: str, headed: bool) -> Profile:
     return Profile(found.shown, Path(), (), remote=found)
 
 
+def _of_program(name: str, program: Path) -> Profile:
+    """That program, with the adapter that it prefers. Only what kernel-lab has got is known without starting it."""
+    if not program.is_relative_to(kept.folder()):
+        return Profile(name, program)
+    chromium = sources.of(program)
+    return Profile(name, program, COMMON_FLAGS + _flags_of_version(chromium.major), environment=chromium.environment)
+
+
+def _flags_of_version(major: int) -> tuple[Flag, ...]:
+    return tuple(flag for last, flags in OLDER.items() if major <= last for flag in flags)
+
+
+def _joined(environment: Mapping[str, str], chromium: Chromium) -> dict[str, str]:
+    """An environment with the Chromium's own libraries after the others."""
+    paths = [part.get("LD_LIBRARY_PATH", "") for part in (environment, chromium.environment)]
+    return {**environment, **({"LD_LIBRARY_PATH": ":".join(filter(None, paths))} if any(paths) else {})}
+
+
 def _with_flags(name: str, executable: Path, adapter: str) -> Profile:
     if adapter == "hardware":
         return Profile(name, executable, COMMON_FLAGS + HARDWARE_FLAGS, hardware=True)
@@ -180,7 +210,10 @@ def _found(headed: bool) -> Path:
     except finding.NoChromium as error:
         raise LabError(str(error)) from None
     if path is None:
-        raise LabError(finding.missing())
+        own = sources.installed()  # those that kernel-lab has got: nothing else was found
+        if not own:
+            raise LabError(finding.missing())
+        path = own[0].executable
     if headed and "headless" in path.name:
         windowed = sources.windowed()
         if windowed is None:

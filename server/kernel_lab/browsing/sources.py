@@ -1,12 +1,14 @@
 """The Chromiums that are on this machine, and where each comes from.
 
-In: PATH, $KERNEL_LAB_CHROMIUM, Debian's package database, Playwright's download folder. Out: `Chromium`s.
-Each program is asked for its version once; nothing else is started.
+In: PATH, $KERNEL_LAB_CHROMIUM, Debian's package database, Playwright's download folder, kernel-lab's own. Out:
+`Chromium`s. Each program is asked for its version once; nothing else is started.
 
-Sources: `debian` (Debian's packages), `playwright` (its downloads), `system` (anything else on PATH, or named by
+Sources: `debian` (Debian's packages), `chrome`, `msedge` and their channels, `playwright` (its downloads), what
+getting/ has got (`debian`, `npm`, `chrome-for-testing`), `system` (anything else on PATH, or named by
 $KERNEL_LAB_CHROMIUM).
 """
 
+import os
 import platform
 import re
 import shutil
@@ -16,10 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from kernel_lab.browsing import elf, finding
+from kernel_lab.browsing import elf, finding, getting, kept
 from kernel_lab.errors import LabError
 
 VERSION_SECONDS = 30
+_VERSION = re.compile(r"\d+(?:\.\d+){3}")
 _DEBIAN_FOLDER = Path("/usr/lib/chromium")
 _DEBIAN_PACKAGES = Path("/var/lib/dpkg/info")
 
@@ -46,13 +49,21 @@ class Chromium:
         """Its profiles' names without the adapter: `debian-156`."""
         return f"{self.source}-{self.major}"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its process gets: libraries that came with it, where it is one that was got."""
+        own = self.program.parent / kept.LIBRARIES
+        if not own.is_dir():
+            return {}
+        return {"LD_LIBRARY_PATH": ":".join(filter(None, [os.environ.get("LD_LIBRARY_PATH"), str(own)]))}
+
     def __str__(self) -> str:
         return f"{self.name} ({self.program.name} {self.version})"
 
 
 def installed() -> list[Chromium]:
     """All that are found, in the order in which they are preferred; one that cannot say its version is left out."""
-    found = (_chromium(path) for path in _executables())
+    found = [*map(_chromium, _executables()), *_kept()]
     distinct = {chromium.program: chromium for chromium in reversed([c for c in found if c is not None])}
     return list(reversed(distinct.values()))
 
@@ -78,7 +89,9 @@ def find(source: str, major: int, *, headed: bool = False) -> Chromium:
     if fitting:
         raise LabError(no_window(fitting[0].executable))
     there = ", ".join(map(str, every)) or "none"
-    raise LabError(f"no Chromium {major} from source {source!r} is on this machine; there are: {there}.")
+    known = source in [one.name for one in getting.SOURCES]
+    get = f" To get it: `kernel-lab browsers install {source}-{major}`." if known else ""
+    raise LabError(f"no Chromium {major} from source {source!r} is on this machine; there are: {there}.{get}")
 
 
 def windowed() -> Chromium | None:
@@ -92,6 +105,33 @@ def no_window(executable: Path) -> str:
         f"{executable} is a headless shell, which has no window: install a full Chromium "
         "(on Debian: apt-get install chromium)."
     )
+
+
+def trial(source: str, program: Path) -> Chromium:
+    """A Chromium that has just been unpacked. LabError if it cannot say its version."""
+    chromium = Chromium(source, program, program, "0")
+    try:
+        said = subprocess.run(
+            [str(program), "--version"],
+            capture_output=True, text=True, check=False, timeout=VERSION_SECONDS,
+            env={**os.environ, **chromium.environment},
+        )  # fmt: skip
+    except OSError as error:
+        raise LabError(f"{program} cannot be started: {error.strerror}.") from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{program} did not answer to --version within {VERSION_SECONDS} s.") from None
+    found = _VERSION.search(said.stdout)
+    if found is None:
+        words = " / ".join(said.stderr.strip().splitlines()[-2:]) or f"exit {said.returncode}, no word"
+        raise LabError(
+            f"{program} does not answer to --version: {words}. "
+            f"The libraries that a Chromium needs come with the system's: `apt-get install {finding.PACKAGE}`."
+        )
+    return Chromium(source, program, program, found[0])
+
+
+def _kept() -> list[Chromium]:
+    return [Chromium(one.source, one.program, one.program, one.version) for one in kept.every()]
 
 
 def _executables() -> Iterator[Path]:
@@ -109,6 +149,9 @@ def _executables() -> Iterator[Path]:
 
 
 def _chromium(executable: Path) -> Chromium | None:
+    for own in _kept():
+        if own.program == executable:
+            return own
     program = _program(executable)
     version = _version(program) if program else None
     if program is None or version is None:
@@ -121,7 +164,7 @@ def _program(executable: Path) -> Path | None:
     real = executable.resolve()
     if platform.system() != "Linux":
         return real
-    beside = [real.parent / name for name in ("chrome", "chromium")]
+    beside = [real.parent / name for name in ("chrome", "msedge", "chromium")]
     if real.parent == Path("/usr/bin"):
         beside = [_DEBIAN_FOLDER / real.name]
     for path in (real, *beside):
@@ -135,7 +178,7 @@ def _source(executable: Path, program: Path) -> str:
         return "debian"
     if executable.is_relative_to(finding.playwright_folder()):
         return "playwright"
-    return "system"
+    return finding.CHANNELS.get(executable.name, "system")
 
 
 @lru_cache(maxsize=64)
@@ -146,5 +189,5 @@ def _version(program: Path) -> str | None:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"\d+(?:\.\d+){3}", said)
+    found = _VERSION.search(said)
     return found[0] if found else None

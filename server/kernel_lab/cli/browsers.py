@@ -7,15 +7,20 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from kernel_lab.browsing import installing, lavapipe, profiles, sources
+from kernel_lab.browsing import getting, installing, lavapipe, profiles, sources
 from kernel_lab.browsing.browser import BrowserInfo
 from kernel_lab.browsing.finding import missing
+from kernel_lab.browsing.getting.source import Source
+from kernel_lab.browsing.installing import Installed
 from kernel_lab.browsing.sources import Chromium
 from kernel_lab.cli import console
 from kernel_lab.cli.console import JsonOption
 from kernel_lab.errors import LabError
 
-INSTALLABLE = {"lavapipe": "Mesa's software adapter for the Chromiums above: f16, subgroups of 8, subgroup matrices"}
+INSTALLABLE = {
+    "lavapipe": "Mesa's software adapter for the Chromiums above: f16, subgroups of 8, subgroup matrices",
+    **{f"{source.name}-MAJOR": source.what for source in getting.SOURCES},
+}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,14 +30,16 @@ def add_to(app: typer.Typer) -> None:
     @browsers.command("list")
     def list_(
         probe: Annotated[bool, typer.Option("--probe", help="Start each profile and ask for its adapter.")] = False,
+        available: Annotated[bool, typer.Option("--available", help="Ask each source for its versions.")] = False,
         as_json: JsonOption = False,
     ) -> None:
-        """List the Chromiums that are found, and their profiles for --browser."""
+        """List the Chromiums that are found, their profiles for --browser, and what can be installed."""
         with console.err.status("looking for Chromiums") as status:
             say = status.update
             rows = [_row(chromium, probe, say) for chromium in sources.installed()]
+            offers = [_offer(source, say) for source in getting.SOURCES] if available else []
         if as_json:
-            console.print_json({"browsers": rows, "installable": INSTALLABLE})
+            console.print_json({"browsers": rows, "installable": INSTALLABLE, "offers": offers})
             return
         for row in rows:
             console.out.print(f"[bold]{row['source']} {row['version']}[/]  {escape(row['executable'])}")
@@ -42,21 +49,44 @@ def add_to(app: typer.Typer) -> None:
             console.out.print(escape(missing()))
         for name, what in INSTALLABLE.items():
             console.out.print(f"kernel-lab browsers install {name}  [dim]{escape(what)}[/]")
+        for offer in offers:
+            console.out.print(f"{offer['source']}: {escape(offer['state'])}")
 
     @browsers.command("install")
     def install(names: Annotated[list[str], typer.Argument(metavar="NAME...", help=", ".join(INSTALLABLE))]) -> None:
-        """Get something and see that it works. What is there is kept, until `kernel-lab cache clear`."""
-        unknown = [name for name in names if name not in INSTALLABLE]
-        if unknown:
-            raise LabError(f"{unknown[0]!r} cannot be installed; known: {', '.join(INSTALLABLE)}.")
+        """Get something and see that it works. What is there is kept, until `kernel-lab cache clear --all`."""
+        for name in names:
+            if name != "lavapipe":
+                getting.named(name)  # all names are read before anything is got
         report = _reporter()
-        for done in installing.install_lavapipe(report):
-            facts = done.info.facts
-            assert facts is not None  # else it would not count as installed
-            spoofed = "; reported ids are spoofed" if facts.spoofed_ids else ""
-            console.out.print(f"{done.profile}  {escape(facts.description)}{spoofed}")
-            console.out.print(f"  {escape(str(done.info.executable))}")
-        console.out.print("Use it: --browser lavapipe")
+        for name in names:
+            if name == "lavapipe":
+                _show(installing.install_lavapipe(report))
+                console.out.print("Use it: --browser lavapipe")
+            else:
+                done = installing.install_browser(name, report)
+                _show([done])
+                console.out.print(f"Use it: --browser {done.profile}")
+
+
+def _show(results: list[Installed]) -> None:
+    for done in results:
+        facts = done.info.facts
+        assert facts is not None  # else it would not count as installed
+        spoofed = "; reported ids are spoofed" if facts.spoofed_ids else ""
+        console.out.print(f"{done.profile}  {done.chromium.version}  {escape(facts.description)}{spoofed}")
+        console.out.print(f"  {escape(str(done.info.executable))}")
+
+
+def _offer(source: Source, say: Callable[[str], None]) -> dict[str, Any]:
+    """What a source has, or the sentence that says why that is not known."""
+    say(f"asking {source.what}")
+    try:
+        versions = {f"{source.name}-{major}": version for major, version in source.offered().items()}
+    except LabError as error:
+        return {"source": source.name, "versions": {}, "state": str(error)}
+    listed = ", ".join(f"{name} ({version})" for name, version in versions.items())
+    return {"source": source.name, "versions": versions, "state": listed or "has no list: any version can be tried"}
 
 
 def _reporter() -> Callable[[str], None]:

@@ -62,7 +62,7 @@ def add_to(app: typer.Typer) -> None:
         finally:
             host.close()
 
-    cache = typer.Typer(help="Where runs and installed adapters are kept.", no_args_is_help=True)
+    cache = typer.Typer(help="Where runs, and installed browsers and adapters, are kept.", no_args_is_help=True)
     app.add_typer(cache, name="cache")
 
     @cache.command("path")
@@ -74,7 +74,7 @@ def add_to(app: typer.Typer) -> None:
     def clear(
         everything: Annotated[
             bool,
-            typer.Option("--all", help="Also what `browsers install` has put there; it takes a minute to get anew."),
+            typer.Option("--all", help="Also what `browsers install` has put there; it takes minutes to get anew."),
         ] = False,
     ) -> None:
         """Delete the runs that the cache holds."""
