@@ -1,6 +1,5 @@
 """The property test draws every variant: a new one that no draw reaches is found here, without a browser."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -13,16 +12,19 @@ from kernel_lab import line
 from kernel_lab.operators import operator
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.scopes import Scope
+from kernel_lab.reporting.report import Report
 from tests.browser.strategies import STRATEGIES, Call
 
 DRAWS = 600
-_RECORD = json.loads((Path(__file__).parents[2] / "benchmarks/h200-conformance.json").read_text())["run"]["adapter"]
+RECORD = Report.model_validate_json((Path(__file__).parents[2] / "benchmarks/h200-run.json").read_text())
+_ADAPTER = RECORD.browsers[0].adapter
+assert _ADAPTER is not None
 H200 = DeviceFacts(
-    features=frozenset(_RECORD["features"]),
-    language_features=frozenset(_RECORD["language_features"]),
-    limits=_RECORD["limits"],
-    info=_RECORD["info"],
-    matrix_configs=tuple(_RECORD["matrix_configs"]),
+    features=frozenset(_ADAPTER.features),
+    language_features=frozenset(_ADAPTER.language_features),
+    limits=_ADAPTER.limits,
+    info=_ADAPTER.info,
+    matrix_configs=_ADAPTER.matrix_configs,
 )
 """A device on which every variant runs, those for subgroup matrices of float32 emulated."""
 
@@ -45,3 +47,16 @@ def test_every_variant_is_drawn(name: str) -> None:
     with suppress(NoSuchExample):
         find(STRATEGIES[name], was_the_last, settings=options, random=Random(20261129))
     assert not missing, f"{DRAWS} draws of tests/browser/strategies.py never reach {', '.join(sorted(missing))}"
+
+
+def test_the_record_of_the_h200_has_every_variant_equal_there() -> None:
+    """Kept by `kernel-lab matrix --browser hardware` (without its times): only f32 matrices are emulated."""
+    (browser,) = RECORD.browsers
+    assert (browser.failed, browser.skipped) == (0, 0)
+    assert H200.is_fallback is False
+    cells = [(result.operator, result.variant, result.cells[browser.name]) for result in RECORD.results]
+    emulated = {variant for _, variant, cell in cells if cell.emulated}
+    assert all(variant.startswith("precast_f32_") for variant in emulated)
+    assert len(emulated) == 14
+    ran = {(operator, variant) for operator, variant, cell in cells if cell.outcome == "passed" and variant}
+    assert ran == {(name, variant.id) for name, op in operator.load_all().items() for variant in op.manifest.variants}
