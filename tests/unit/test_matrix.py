@@ -50,6 +50,9 @@ elif name == "failing":
 elif name == "stale":
     keep(2)
     code = 1
+elif name == "lasting":
+    keep(2)
+    time.sleep(60)
 time.sleep(0.3)
 with open(folder + "/../order", "a") as order:
     order.write(name + " ends\\n")
@@ -123,12 +126,12 @@ def test_progress_is_told_by_browser(run: Any) -> None:
 
 def test_an_interrupt_ends_what_runs(run: Any, tmp_path: Path) -> None:
     def interrupt(counts: dict[str, int]) -> None:
-        if counts["good"]:
+        if counts["lasting"]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run("good", on_progress=interrupt)
-    assert "good ends" not in (tmp_path / "order").read_text()
+        run("lasting", on_progress=interrupt)
+    assert "lasting ends" not in (tmp_path / "order").read_text()
 
 
 def test_names_become_folders_that_differ(tmp_path: Path) -> None:
