@@ -45,7 +45,7 @@ def test_kernel(kernel_pair, lab_judge):
 """
 
 
-def test_wrong_variants_may_be_known(lab_command: Command, tmp_path: Path) -> None:  # noqa: F811
+def test_wrong_variants_may_be_known(lab_command: Command, tmp_path: Path) -> None:  # noqa: F811 - the fixture
     (tmp_path / "known.toml").write_text(KNOWN)
     pairs = [f"Copy:seven:{variant}" for variant in ("copy", "off_by_one", "type_error")]
     done = lab_command("run", *COPY, *pairs, "--known", "known.toml")

@@ -28,7 +28,7 @@ MADISON = """\
 chromium-headless-shell | 156.0.8078.108-1~deb12u1 | http://mirror.test/debian-security bookworm-security/main amd64 Packages
 chromium-headless-shell | 156.0.8078.9-1~deb12u1 | http://mirror.test/debian bookworm-updates/main amd64 Packages
 chromium-headless-shell | 150.0.7871.100-1~deb12u1 | http://mirror.test/debian bookworm/main amd64 Packages
-"""  # noqa: E501
+"""  # noqa: E501 - as the program prints it
 # As Puppeteer's command does: a folder of this layout, and one line that says what and where.
 NPX = """\
 [ "$1 $2 $3 $5" = "--yes @puppeteer/browsers install --path" ] || exit 9

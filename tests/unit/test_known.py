@@ -44,8 +44,8 @@ def test_a_file_may_say_everything_and_is_the_same_as_json(known_file: Callable[
         adapter = "*llvmpipe*"
         features = ["shader-f16"]
         lacks = ["subgroups"]"""
-    line = {"query": "Copy:seven:off_by_one", "reason": REASON, "browser": "chromium >= 150, < 154"}
-    line |= {"adapter": "*llvmpipe*", "features": ["shader-f16"], "lacks": ["subgroups"]}  # type: ignore[dict-item]
+    line: dict[str, object] = {"query": "Copy:seven:off_by_one", "reason": REASON, "browser": "chromium >= 150, < 154"}
+    line |= {"adapter": "*llvmpipe*", "features": ["shader-f16"], "lacks": ["subgroups"]}
     found = known.load(known_file(toml))
     assert found.entries == known.load(known_file(json.dumps({"known": [line]}), "known.json")).entries
     assert len(found.entries) == 1

@@ -3,9 +3,10 @@
 import numpy as np
 
 from kernel_lab.judging import comparison
+from kernel_lab.operators.dtypes import Array
 
 
-def picture(expected: np.ndarray, *wrong: tuple[int, ...], **size: int) -> list[str]:  # type: ignore[type-arg]
+def picture(expected: Array, *wrong: tuple[int, ...], **size: int) -> list[str]:
     actual = expected.copy()
     for index in wrong:
         actual[index] += 1
