@@ -25,7 +25,7 @@ from kernel_lab.judging import comparison, failure_report, verdicts
 from kernel_lab.judging.failure_report import Evidence, repeat_command
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.cases import Case, Tensors, refuse_test
-from kernel_lab.operators.operator import Operator
+from kernel_lab.operators.operator import Operator, with_templates
 from kernel_lab.planning import plans, scopes, selection, values
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.plans import Plan
@@ -71,6 +71,23 @@ def decide(scope: Scope, facts: DeviceFacts) -> tuple[Decision, ...]:
     return selection.available(selection.eligible(scope), scope, facts)
 
 
+def operator_there(operator: Operator, lab: Lab) -> Operator:
+    """The operator as that browser is given it: a profile may have templates of its own."""
+    own = lab.profile.templates
+    return operator if own is None else with_templates(operator, own)
+
+
+def decisions_there(operator: Operator, case: Case, lab: Lab) -> tuple[Decision, ...]:
+    """What `decide` says of a case in that browser; nothing where there is nothing to select: a refusal, or a case that
+    cannot be made.
+    """
+    try:
+        scope = check(operator_there(operator, lab), case, look_at_values=False)
+    except LabError:
+        return ()
+    return decide(scope, lab.facts) if isinstance(scope, Scope) and case.refused is None else ()
+
+
 def plan(scope: Scope, decision: Decision, facts: DeviceFacts) -> Plan:
     """Step 6."""
     return plans.plan_of(scope, decision.variant, facts)
@@ -85,6 +102,7 @@ def follow(
     only from the Lab.
     """
     options = options or Options()
+    operator = operator_there(operator, lab)
     started = time.perf_counter()
     try:
         scope = check(operator, case)

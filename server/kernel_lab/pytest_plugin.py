@@ -175,7 +175,7 @@ def lab_profile(pytestconfig: pytest.Config) -> "Profile":
                 emulate_matrices=pytestconfig.getoption("--lab-emulate-matrices"),
             ),
         )
-        return replace(profile, retry_lost=pytestconfig.getoption("--lab-retry-lost"))
+        return replace(profile, retry_lost=profile.retry_lost or pytestconfig.getoption("--lab-retry-lost"))
     except LabError as error:
         pytest.fail(str(error), pytrace=False)
 
@@ -203,11 +203,13 @@ def lab_journal(lab: "Lab", pytestconfig: pytest.Config) -> Iterator["Journal"]:
     """Where each result is kept as it comes; one file per worker."""
     from kernel_lab import runs
     from kernel_lab.judging.journal import Journal, new_run_folder
+    from kernel_lab.operators import operator
 
     stated = pytestconfig.getoption("--lab-report")
     worker = getattr(pytestconfig, "workerinput", {}).get("workerid", "")
     folder = (stated or new_run_folder()) / worker
-    journal = Journal(folder, {"command": "pytest", **runs.describe(lab.info)})
+    made_of = runs.describe_packages(operator.load_all().values(), lab.profile)
+    journal = Journal(folder, {"command": "pytest", **runs.describe(lab.info), **made_of})
     pytestconfig.stash[_state].folder = folder
     yield journal
     journal.close()
@@ -254,9 +256,10 @@ def lab_judge(
     """Runs a pair, writes it down, gives its verdict."""
     from kernel_lab import runs
 
+    running = runs.Session(lab, lab_journal, lab_options, lab_known)
+
     def judge(pair: "Pair") -> "Verdict":
-        verdict = lab_known.judged(runs.judged(pair, lab, lab_options))
-        lab_journal.append(verdict.record)
+        verdict = running.judge(pair)
         state = pytestconfig.stash[_state]
         state.judged += verdict.outcome != "skipped"
         state.known |= {entry.query for entry in lab_known.entries_for(verdict)}

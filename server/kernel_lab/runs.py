@@ -4,23 +4,27 @@ In: pairs of a case and a variant, a Lab. Out: verdicts, a journal, counts. Pair
 """
 
 import datetime
+import hashlib
 import platform
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernel_lab import line
 from kernel_lab.browsing.browser import BrowserInfo
 from kernel_lab.browsing.lab import Lab
+from kernel_lab.browsing.profiles import Profile
+from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import Journal
 from kernel_lab.judging.known import NOTHING, Entry, Known
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.cases import Case
-from kernel_lab.operators.operator import Operator
+from kernel_lab.operators.operator import Operator, with_templates
 from kernel_lab.planning import scopes, selection
 from kernel_lab.planning.facts import COMPUTE_FEATURES
 from kernel_lab.planning.scopes import Scope
+from kernel_lab.planning.selection import Decision
 from kernel_lab.queries import Query
 
 
@@ -137,14 +141,39 @@ def perform(
     """Runs the pairs in order. Whatever a browser does, each pair has exactly one verdict. `known`: the known failures
     that apply there.
     """
+    session = Session(lab, journal, options, known)
     verdicts = []
     for pair in chosen:
-        verdict = known.judged(judged(pair, lab, options))
-        if journal is not None:
-            journal.append(verdict.record)
-        verdicts.append(verdict)
-        on_verdict(verdict)
+        verdicts.append(session.judge(pair))
+        on_verdict(verdicts[-1])
     return verdicts
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """Judges pairs in one browser; writes down each verdict and, once a case, what selection said of every variant."""
+
+    lab: Lab
+    journal: Journal | None
+    options: line.Options | None = None
+    known: Known = NOTHING
+    _decided: set[str] = field(default_factory=set)
+
+    def judge(self, pair: Pair) -> Verdict:
+        if self.journal is not None and pair.case.query not in self._decided:
+            self._decided.add(pair.case.query)
+            decisions = line.decisions_there(pair.operator, pair.case, self.lab)
+            if decisions:
+                self.journal.append(_decided(pair.case, decisions))
+        verdict = self.known.judged(judged(pair, self.lab, self.options))
+        if self.journal is not None:
+            self.journal.append(verdict.record)
+        return verdict
+
+
+def _decided(case: Case, decisions: Iterable[Decision]) -> dict[str, Any]:
+    told = [[decision.variant.id, decision.stage, decision.reason] for decision in decisions]
+    return {"type": "decisions", "operator": case.operator, "case": case.name, "decisions": told}
 
 
 def judged(pair: Pair, lab: Lab, options: line.Options | None = None) -> Verdict:
@@ -208,9 +237,20 @@ def describe(info: BrowserInfo) -> dict[str, Any]:
     }
 
 
-def packages(chosen: Iterable[Pair]) -> dict[str, str]:
-    """Which operators a run is about: the digest of each one's files, by its id."""
-    return {operator.id: operator.digest for operator in {pair.operator: None for pair in chosen}}
+def describe_packages(operators: Iterable[Operator], profile: Profile) -> dict[str, Any]:
+    """Which operators a run is about, as recorded: `packages`: the SHA-256 of each one's files, by its id; `templates`:
+    that of each file of the profile's own that stands in for one of theirs. LabError if none of the profile's does.
+    """
+    own = profile.templates
+    there = [operator if own is None else with_templates(operator, own) for operator in dict.fromkeys(operators)]
+    replaced = {name: path for operator in there for name, path in operator.replaced.items()}
+    if own is not None and not replaced:
+        names = ", ".join(operator.id for operator in there)
+        raise LabError(f"profile {profile.name}: no file in {own} has the name of a template of {names}.")
+    return {
+        "packages": {operator.id: operator.digest for operator in there},
+        "templates": {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in replaced.items()},
+    }
 
 
 def headline(info: BrowserInfo) -> list[str]:

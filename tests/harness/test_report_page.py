@@ -116,6 +116,18 @@ def test_a_cell_opens_the_failure_by_keyboard(looking: Callable[..., Any]) -> No
     assert focused == "detail"
 
 
+def test_a_case_shows_what_selection_said_of_every_variant(looking: Callable[..., Any]) -> None:
+    async def opened(page: Page) -> str:
+        await page.click("tr:has-text('twin') td button")
+        await page.click("#detail summary:has-text('seven')")
+        await page.click("#detail summary:has-text('selection')")
+        return await page.inner_text("#detail .trace")
+
+    told = looking(opened)
+    assert "twin accepted" in told
+    assert "wants_f16 no: needs the feature 'shader-f16'; this adapter offers: " in told
+
+
 def test_the_other_views_are_tabs_for_the_arrow_keys(looking: Callable[..., Any]) -> None:
     async def walked(page: Page) -> tuple[Any, ...]:
         await page.focus("#tab-results")

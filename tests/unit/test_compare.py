@@ -13,7 +13,7 @@ import pytest
 from kernel_lab import cli
 from kernel_lab.judging.changes import Noise, changes, run_of
 from kernel_lab.judging.contrasts import browsers
-from kernel_lab.judging.journal import FILE, Journal, Kept
+from kernel_lab.judging.journal import FILE, Journal, Kept, load
 
 Json = dict[str, Any]
 HEADER: Json = {
@@ -125,6 +125,18 @@ def test_another_variant_is_selected_where_every_variant_ran() -> None:
     old = [record(variant="fast"), record(variant="plain", selected=False)]
     new = [record(variant="fast", selected=False), record(variant="plain")]
     assert told(old, new) == [("selection", "c", "fast → plain")]
+
+
+def test_another_selection_says_why_the_one_before_was_passed_over(run_folder: Callable[..., str]) -> None:
+    def decided(reason: str) -> Json:
+        decisions = [["plain", "accepted", ""], ["fast", "requires" if reason else "accepted", reason]]
+        return {"type": "decisions", "operator": "lab.Op", "case": "c", "decisions": decisions}
+
+    old = run_of("o", [load(Path(run_folder("o", record(variant="fast")), FILE))])
+    for reason, told in (("needs the feature 'f'.", "needs the feature 'f'."), ("", "comes later now")):
+        new = run_folder(f"n{reason}", decided(reason), record(variant="plain"))
+        (change,) = changes(old, run_of("n", [load(Path(new, FILE))])).found
+        assert (change.kind, change.told) == ("selection", f"fast → plain: fast {told}")
 
 
 def test_a_selected_run_is_one_pair_a_case_whatever_was_selected() -> None:

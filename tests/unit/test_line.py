@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from kernel_lab import line
 from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.profiles import Profile
 from kernel_lab.errors import LabError
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.cases import Case
@@ -28,6 +30,7 @@ class FakeLab:
     """Gives every job the same kind of answer and remembers the jobs."""
 
     facts = FACTS
+    profile = Profile("p", Path("/chromium"))
     info_of_last_run = BrowserInfo("156", "/chromium", (), False, "agent", FACTS)
 
     def __init__(self, answer: Answer) -> None:

@@ -23,7 +23,7 @@ with open(folder + "/../order", "a") as order:
 def keep(count):
     with open(folder + "/journal.jsonl", "w") as journal:
         for record in [{header!r}, *results[:count]]:
-            journal.write(json.dumps(record) + "\\n")
+            journal.write(json.dumps(record, separators=(",", ":")) + "\\n")
 print("argv", *sys.argv[1:])
 code = 0
 if name == "good":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernel_lab.errors import LabError
-from kernel_lab.judging.journal import Kept
+from kernel_lab.judging.journal import Kept, Trace
 from kernel_lab.reporting import report, writing
 from kernel_lab.reporting.page import page
 from kernel_lab.reporting.report import Part, Report, report_of
@@ -71,6 +71,24 @@ def test_a_browser_that_gave_nothing_is_a_column_with_its_reason() -> None:
         ("gone", "it did not start", None),
         ("poor", "requestAdapter gave null", None),
     ]
+
+
+TRACE = (("fast", "requires", "needs the feature 'f'."), ("v", "accepted", ""))
+
+
+def test_what_selection_said_is_kept_once_and_named_by_cells() -> None:
+    def decided(name: str, trace: Trace) -> Part:
+        kept = Kept(Path("journal.jsonl"), HEADER, (result("one"), result("two")), {"lab.A:one": trace})
+        return Part(name, (kept,))
+
+    made = report_of([decided("a", TRACE), decided("b", TRACE), decided("c", TRACE[1:])], "now")
+    assert [[(one.variant, one.stage, one.reason) for one in trace] for trace in made.traces] == [
+        list(TRACE),
+        list(TRACE[1:]),
+    ]
+    one, two = made.results
+    assert {name: cell.trace for name, cell in one.cells.items()} == {"a": 0, "b": 0, "c": 1}
+    assert {cell.trace for cell in two.cells.values()} == {None}
 
 
 def test_a_time_that_was_not_taken_is_left_out() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from kernel_lab import cli, runs
 from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import run as run_verb
 from kernel_lab.judging import journal
 from kernel_lab.judging.journal import FILE
@@ -28,7 +29,7 @@ class Lab:
     def __init__(self, ends_at: int = 0, interrupt: BaseException | None = None, version: str = "156") -> None:
         self.ends_at, self.interrupt = ends_at, interrupt or KeyboardInterrupt()
         self.jobs: list[str] = []
-        self.facts, self.restarts = FACTS, 0
+        self.facts, self.restarts, self.profile = FACTS, 0, Profile("p", Path("/chromium"))
         self.info = self.info_of_last_run = BrowserInfo(version, "/chromium", ("--a",), False, "agent", FACTS)
 
     def __enter__(self) -> "Lab":

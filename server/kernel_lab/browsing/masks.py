@@ -50,6 +50,18 @@ def parse(
     return Mask(tuple(features), dict(_limit(text) for text in limits), claimed, emulate_matrices)
 
 
+def joined(first: Mask, second: Mask) -> Mask:
+    """What both hide; of a limit the lower value, of two ranges of subgroup sizes the second."""
+    limits = {**first.limits, **second.limits}
+    lowest = {name: min(mask.limits[name] for mask in (first, second) if name in mask.limits) for name in limits}
+    return Mask(
+        tuple(dict.fromkeys([*first.hidden, *second.hidden])),
+        lowest,
+        second.subgroups or first.subgroups,
+        first.emulate_matrices or second.emulate_matrices,
+    )
+
+
 def _refuse_typing_error(name: str) -> None:
     """A mask that hides nothing would make a run look like a fallback's; a name nobody knows may be a new feature."""
     known = (*COMPUTE_FEATURES, *LANGUAGE_FEATURES)

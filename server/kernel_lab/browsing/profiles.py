@@ -10,6 +10,7 @@ In: a name as given on the command line. Out: a `Profile`. Starts no browser (a 
     npm-141-swiftshader          the same of one that `kernel-lab browsers install npm-141` has got
     /opt/chrome/chrome           that program
     ws://…, cdp+http://…         a browser that runs on another machine (browsing/remote.py)
+    next                         one that kernel-lab.toml declares (browsing/declared.py)
 """
 
 import os
@@ -19,7 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_lab.browsing import finding, kept, lavapipe, remote, sources
+from kernel_lab.browsing import declared, finding, kept, lavapipe, masks, remote, sources
+from kernel_lab.browsing.declared import Declared
 from kernel_lab.browsing.lavapipe import Copy
 from kernel_lab.browsing.masks import Mask
 from kernel_lab.browsing.remote import Remote
@@ -84,7 +86,8 @@ class Profile:
     `environment`: added to this process's own, for the browser alone. `hardware`: a fallback adapter is an error.
     `hidden`: features and WGSL language features that are neither planned with nor requested; `limits`: lowered ones;
     `subgroups`: the range of sizes that is claimed; `emulate_matrices`: plain WGSL stands in for subgroup matrices.
-    `retry_lost`: a job whose browser went away during it is tried once more, in a new one.
+    `retry_lost`: a job whose browser went away during it is tried once more, in a new one. `templates`: a folder whose
+    templates stand in for the operators' of the same names, in this browser only.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Profile:
     retry_lost: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     remote: Remote | None = None
+    templates: Path | None = None
 
     @property
     def program(self) -> str:
@@ -118,8 +122,11 @@ def resolve(name: str = "default", *, headed: bool = False, mask: Mask | None = 
 
     Flags in the environment variable KERNEL_LAB_CHROMIUM_FLAGS are added. LabError says what is known and what to do.
     """
-    profile = _remote(name, headed) if remote.is_address(name) else _named(name, headed)
     mask = mask or Mask()
+    own = declared.load().get(name)
+    if own is not None:
+        return _declared(name, own, headed, mask)
+    profile = _remote(name, headed) if remote.is_address(name) else _named(name, headed)
     more = tuple(Flag(text, f"from {FLAGS_VARIABLE}") for text in shlex.split(os.environ.get(FLAGS_VARIABLE, "")))
     return replace(
         profile,
@@ -150,6 +157,40 @@ def of_copy(name: str, copy: Copy, *, spoofed: bool, headed: bool = False) -> Pr
     return Profile(name, copy.executable(spoofed=spoofed), flags, headed, environment=environment)
 
 
+def base(name: str) -> str:
+    """The profile that a declared one starts from, in the end; any other is its own. LabError if they go round."""
+    known, seen = declared.load(), [name]
+    while (own := known.get(seen[-1])) is not None:
+        if own.browser in seen:
+            raise LabError(f"{declared.FILE}: profile {name} starts from itself: {' > '.join([*seen, own.browser])}.")
+        seen.append(own.browser)
+    return seen[-1]
+
+
+def parts(name: str) -> tuple[str, int, str] | None:
+    """Source, major version and adapter of a name like debian-156-lavapipe; None for any other name."""
+    found = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*)-(\d+)-({'|'.join(ADAPTERS)})", name)
+    return None if found is None else (found[1], int(found[2]), found[3])
+
+
+def _declared(name: str, own: Declared, headed: bool, mask: Mask) -> Profile:
+    """What it starts from, with its differences; what the command line masks is masked as well."""
+    base(name)
+    if own.flags and remote.is_address(own.browser):
+        raise LabError(
+            f"profile {name}: {own.browser} runs already, so flags cannot change it: start it so over there."
+        )
+    stated = masks.parse(own.mask, own.limits, own.subgroups, emulate_matrices=own.emulate_matrices)
+    profile = resolve(own.browser, headed=headed, mask=masks.joined(stated, mask))
+    return replace(
+        profile,
+        name=name,
+        flags=profile.flags + tuple(Flag(flag.flag, flag.why) for flag in own.flags),
+        retry_lost=own.retry_lost or profile.retry_lost,
+        templates=own.templates or profile.templates,
+    )
+
+
 def _named(name: str, headed: bool) -> Profile:
     if name in ("default", "system"):
         return _of_program("default", _found(headed))
@@ -157,17 +198,17 @@ def _named(name: str, headed: bool) -> Profile:
         return on_adapter(name, sources.of(_found(headed)), name, headed=headed)
     if name in ADAPTERS:
         return _with_flags(name, _found(headed), name)
-    parts = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*)-(\d+)-({'|'.join(ADAPTERS)})", name)
-    if parts is not None:
-        chromium = sources.find(parts[1], int(parts[2]), headed=headed)
-        return on_adapter(name, chromium, parts[3], headed=headed)
+    versioned = parts(name)
+    if versioned is not None:
+        source, major, adapter = versioned
+        return on_adapter(name, sources.find(source, major, headed=headed), adapter, headed=headed)
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
         return _of_program(path.name, path.absolute())
     raise LabError(
         f"browser {name!r} is unknown: give default, {', '.join(ADAPTERS)}, a name like debian-156-lavapipe (see "
-        "`kernel-lab browsers list`), the path of a Chromium program, or the address of a browser that runs elsewhere "
-        "(ws://…, cdp+http://…)."
+        "`kernel-lab browsers list`), the path of a Chromium program, the address of a browser that runs elsewhere "
+        f"(ws://…, cdp+http://…), or a profile that {declared.FILE} declares."
     )
 
 

@@ -4,7 +4,20 @@ import sys
 
 import typer
 
-from kernel_lab.cli import bench, browsers, compare, explain, listing, matrix, mutate, onnx_verb, report, run, service
+from kernel_lab.cli import (
+    bench,
+    bisect,
+    browsers,
+    compare,
+    explain,
+    listing,
+    matrix,
+    mutate,
+    onnx_verb,
+    report,
+    run,
+    service,
+)
 from kernel_lab.errors import LabError
 
 app = typer.Typer(
@@ -21,6 +34,7 @@ run.add_to(app)
 matrix.add_to(app)
 report.add_to(app)
 compare.add_to(app)
+bisect.add_to(app)
 onnx_verb.add_to(app)
 bench.add_to(app)
 mutate.add_to(app)

@@ -79,11 +79,11 @@ def add_to(app: typer.Typer) -> None:
         older, newer = (changes.run_of(name, map(journal.load, journal.locate(name))) for name in (old, new))
         found = changes.changes(older, newer, Noise(time_factor, time_ms))
         if as_json:
-            console.print_json(_described(found, gated))
+            console.print_json(described(found, gated))
         elif markdown:
             typer.echo("\n".join(_markdown(found, gated)))
         else:
-            _print(found, gated)
+            print_changes(found, gated)
         raise typer.Exit(1 if _stopping(found, gated) else 0)
 
 
@@ -144,7 +144,8 @@ def _times(found: Changes) -> Iterator[tuple[str, str]]:
 # A terminal.
 
 
-def _print(found: Changes, gated: dict[str, Kind]) -> None:
+def print_changes(found: Changes, gated: dict[str, Kind]) -> None:
+    """All that changed, the most important first."""
     for word, run in (("old", found.old), ("new", found.new)):
         browser, adapter, counts = _who(run)
         console.out.print(f"[bold]{word}[/]      {escape(run.name)}")
@@ -249,7 +250,9 @@ def _code(text: str) -> str:
 # A program.
 
 
-def _described(found: Changes, gated: dict[str, Kind]) -> dict[str, Any]:
+def described(found: Changes, gated: dict[str, Kind]) -> dict[str, Any]:
+    """The same as a JSON object."""
+
     def run(one: Run) -> dict[str, Any]:
         header = {key: one.header.get(key) for key in ("browser", "adapter", "machine", "started")}
         return {"name": one.name, "counts": one.count, **header}

@@ -125,7 +125,7 @@ def add_to(app: typer.Typer) -> None:
         kept = _kept(resume) if resume is not None else None
         again = [*options.repeat, *(query or ()), *(["--variants", variants] if every else []), "--resume"]
         profile = console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)
-        with Lab(replace(profile, retry_lost=retry_lost)) as lab:
+        with Lab(replace(profile, retry_lost=retry_lost or profile.retry_lost)) as lab:
             code = perform(
                 chosen, lab, options,
                 report=report, kept=kept, again=again,
@@ -224,7 +224,8 @@ def perform(
     if not as_json:
         for text in runs.headline(lab.info):
             console.out.print(escape(text))
-    described = {**runs.describe(lab.info), "packages": runs.packages(chosen)}
+    made_of = runs.describe_packages((pair.operator for pair in chosen), lab.profile)
+    described = {**runs.describe(lab.info), **made_of}
     known = known.there(lab.info)
     verdicts: list[Verdict] = []
     left_over: list[Entry] = []

@@ -8,14 +8,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median, median_low
 from typing import Any, Literal
 
 from kernel_lab.errors import LabError
 from kernel_lab.judging import contrasts
 from kernel_lab.judging.contrasts import Contrast
-from kernel_lab.judging.journal import Kept
+from kernel_lab.judging.journal import Kept, Trace
 
 Record = Mapping[str, Any]
 Kind = Literal[
@@ -77,11 +77,14 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One run under the name it was asked for by; `results`: one a pair, by query, the worst if a pair has several."""
+    """One run under the name it was asked for by; `results`: one a pair, by query, the worst if a pair has several;
+    `decisions`: what selection said, by case.
+    """
 
     name: str
     header: Record
     results: Mapping[str, Record]
+    decisions: Mapping[str, Trace] = field(default_factory=dict)
 
     @property
     def count(self) -> Mapping[str, int]:
@@ -155,7 +158,7 @@ def run_of(name: str, journals: Iterable[Kept]) -> Run:
         before = results.setdefault(record["query"], record)
         if _BAD.index(record["outcome"]) > _BAD.index(before["outcome"]):
             results[record["query"]] = record
-    run = Run(name, kept[0].header, results)
+    run = Run(name, kept[0].header, results, {case: trace for one in kept for case, trace in one.decisions.items()})
     if all(record["outcome"] == "skipped" for record in results.values()):
         raise LabError(f"{name}: nothing ran in it ({run.count['skipped']:,} skipped), so it cannot be compared.")
     return run
@@ -242,7 +245,14 @@ def _selections(old: Run, new: Run) -> Iterator[Change]:
     for case, before in _chosen(old).items():
         after = newer.get(case)
         if after is not None and before["variant"] != after["variant"]:
-            yield Change("selection", case, f"{before['variant'] or 'none'} → {after['variant'] or 'none'}")
+            told = f"{before['variant'] or 'none'} → {after['variant'] or 'none'}"
+            reason = _why_not(before["variant"], new.decisions.get(case, ()))
+            yield Change("selection", case, f"{told}: {before['variant']} {reason}" if reason else told)
+
+
+def _why_not(variant: str, trace: Trace) -> str:
+    """Why selection passed over a variant, or the end of it where it only came later than another."""
+    return next((reason or "comes later now" for name, _, reason in trace if name == variant), "")
 
 
 def _chosen(run: Run) -> dict[str, Record]:

@@ -42,6 +42,7 @@ def browsers(old: Header, new: Header) -> tuple[Contrast, ...]:
         _single("headed", browser.get("headed"), newer_browser.get("headed")),
         _several("flags", browser.get("flags"), newer_browser.get("flags")),
         _several("environment", *(_settings(b.get("environment")) for b in (browser, newer_browser))),
+        _several("templates of its own", *(_files(header.get("templates")) for header in (old, new))),
         _several("masked", adapter.get("masked"), newer_adapter.get("masked")),
         *(
             _single("driver" if key == "driver" else f"adapter's {key}", info.get(key), newer_info.get(key))
@@ -81,6 +82,10 @@ def _several(what: str, old: Iterable[str] | None, new: Iterable[str] | None) ->
     before, after = list(old or ()), list(new or ())
     lost, gained = tuple(n for n in before if n not in after), tuple(n for n in after if n not in before)
     return Contrast(what, lost, gained) if lost or gained else None
+
+
+def _files(digests: Header | None) -> list[str]:
+    return [f"{name} ({digest[:12]})" for name, digest in (digests or {}).items()]
 
 
 def _settings(environment: Header | None) -> list[str]:

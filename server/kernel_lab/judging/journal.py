@@ -9,7 +9,7 @@ import datetime
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ FILE = "journal.jsonl"
 FORMAT = 1
 NAMES = frozenset({"query", "operator", "case", "variant", "outcome", "summary"})
 """What every result says."""
+Trace = tuple[tuple[str, str, str], ...]
+"""What selection said of every variant, best first: its id, how far it came, and why not further."""
 
 
 def cache_folder() -> Path:
@@ -112,17 +114,21 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """What a journal holds of a run: who ran it, and its results in order."""
+    """What a journal holds of a run: who ran it, its results in order, and what selection said, by case: each variant
+    with how far it came and why not further, best first.
+    """
 
     path: Path
     header: Mapping[str, Any]
     results: tuple[Mapping[str, Any], ...]
+    decisions: Mapping[str, Trace] = field(default_factory=dict)
 
 
 def load(path: Path) -> Kept:
     """A whole journal; LabError if it is none, or is damaged."""
     header: Mapping[str, Any] = {}
     results = []
+    decisions: dict[str, Trace] = {}
     for number, record in enumerate(read(path), 1):
         kind = record.get("type")
         if number == 1:
@@ -133,9 +139,11 @@ def load(path: Path) -> Kept:
             if not record.keys() >= NAMES:
                 raise LabError(f"{path}:{number}: this result lacks {', '.join(sorted(NAMES - record.keys()))}.")
             results.append(record)
+        elif kind == "decisions":
+            decisions[f"{record['operator']}:{record['case']}"] = tuple((v, s, r) for v, s, r in record["decisions"])
     if not header:
         raise LabError(f"{path}: is no journal: it has no whole line.")
-    return Kept(path, header, tuple(results))
+    return Kept(path, header, tuple(results), decisions)
 
 
 def locate(name: str) -> list[Path]:

@@ -26,11 +26,13 @@ class Operator:
     """`id` is the folder's name and the manifest's domain and name: one string everywhere.
 
     `reference_file` None: a foreign package, whose reference.py is never run unless someone names it.
+    `templates`: a folder whose templates stand in for the operator's of the same names, if there is one.
     """
 
     id: str
     folder: Path
     reference_file: Path | None
+    templates: Path | None = None
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -68,16 +70,30 @@ class Operator:
     def digest(self) -> str:
         """SHA-256 of all that the operator is made of: the names and bytes of its files and of the shared ones."""
         found = hashlib.sha256()
-        for folder in self.template_folders:
-            for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
-                for part in (path.relative_to(folder.parent).as_posix().encode(), path.read_bytes()):
+        own = [(path, folder) for folder in self._own_folders for path in sorted(folder.rglob("*"))]
+        files = [(path.relative_to(folder.parent).as_posix(), path) for path, folder in own]
+        for name, path in (*files, *self.replaced.items()):
+            if path.is_file() and path.suffix != ".pyc":
+                for part in (name.encode(), path.read_bytes()):
                     found.update(len(part).to_bytes(8, "little") + part)
         return found.hexdigest()
 
     @property
+    def replaced(self) -> dict[str, Path]:
+        """The files of `templates` that stand in for a template of the operator, by name."""
+        there = sorted(self.templates.iterdir()) if self.templates is not None else []
+        return {
+            path.name: path for path in there if any((folder / path.name).is_file() for folder in self._own_folders)
+        }
+
+    @property
+    def _own_folders(self) -> tuple[Path, Path]:
+        return (self.folder, self.folder.parent / SHARED)
+
+    @property
     def template_folders(self) -> tuple[Path, ...]:
         """Where templates and their includes are looked for, in order."""
-        return (self.folder, self.folder.parent / SHARED)
+        return self._own_folders if self.templates is None else (self.templates, *self._own_folders)
 
     def variant(self, name: str) -> Variant:
         for variant in self.manifest.variants:
@@ -112,6 +128,12 @@ def load_packages(folders: Sequence[Path], reference: Path | None = None) -> dic
             raise LabError(f"--package {folder}: holds no manifest.json, nor folders with one.")
         found.update({path.name: _operator(path, reference) for path in inside})
     return found
+
+
+@lru_cache(maxsize=64)
+def with_templates(operator: Operator, templates: Path) -> Operator:
+    """The same operator, with the templates of that folder instead of its own of the same names."""
+    return Operator(operator.id, operator.folder, operator.reference_file, templates)
 
 
 def named(name: str) -> Operator:

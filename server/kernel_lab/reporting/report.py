@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kernel_lab.judging.journal import Kept
+from kernel_lab.judging.journal import Kept, Trace
 
 Outcome = Literal["passed", "known", "failed", "skipped"]
 _WORST: tuple[Outcome, ...] = ("passed", "skipped", "known", "failed")
@@ -37,7 +37,8 @@ class Adapter(_Part):
 
 class Browser(_Part):
     """One browser's part of the run. `reason`: why it has no results, or not all of them; empty if it has. `packages`:
-    the SHA-256 of each operator's folder as it was then, by the operator's id.
+    the SHA-256 of each operator's folder as it was then, by the operator's id; `templates`: that of each template of
+    this browser's profile that stood in for one of theirs.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Browser(_Part):
     adapter: Adapter | None = None
     machine: dict[str, str] = {}
     packages: dict[str, str] = {}
+    templates: dict[str, str] = {}
     started: str = ""
     passed: int = 0
     known: int = 0
@@ -58,10 +60,21 @@ class Browser(_Part):
     skipped: int = 0
 
 
+class Decided(_Part):
+    """What selection said of one variant. `stage`: how far it came (accepted, demoted, emulated: it can run; when,
+    requires, limits: it cannot); `reason`: why not further, in a sentence.
+    """
+
+    variant: str
+    stage: str
+    reason: str = ""
+
+
 class Cell(_Part):
-    """One pair in one browser. `outputs` and `wgsl`: SHA-256 by output and by pass. `timings`: milliseconds; those of
-    pipelines count as cold where `compile_ms` is there. `report`: the whole failure report. `pictures`: by output,
-    where its elements differ (see kernel_lab.judging.comparison.picture).
+    """One pair in one browser. `trace`: the index, in the report's traces, of what selection said of its case there.
+    `outputs` and `wgsl`: SHA-256 by output and by pass. `timings`: milliseconds; those of pipelines count as cold where
+    `compile_ms` is there. `report`: the whole failure report. `pictures`: by output, where its elements differ (see
+    kernel_lab.judging.comparison.picture).
     """
 
     outcome: Outcome
@@ -69,6 +82,7 @@ class Cell(_Part):
     status: str = ""
     selected: bool = False
     emulated: bool = False
+    trace: int | None = None
     attempts: int = 0
     expected_from: str = ""
     wgsl: dict[str, str] = {}
@@ -93,11 +107,12 @@ class Result(_Part):
 
 
 class Report(_Part):
-    """The whole run."""
+    """The whole run. `traces`: what selection said of every variant, best first; each once, and cells name theirs."""
 
     format: Literal[1] = 1
     created: str
     browsers: tuple[Browser, ...]
+    traces: tuple[tuple[Decided, ...], ...] = ()
     results: tuple[Result, ...]
 
 
@@ -113,6 +128,7 @@ class Part:
 def report_of(parts: Sequence[Part], created: str) -> Report:
     """One report of all parts; results in the order in which the browsers had them."""
     cells: dict[str, dict[str, Cell]] = {}
+    traces: dict[Trace, int] = {}
     names: dict[str, tuple[str, str, str]] = {}
     browsers = []
     for part in parts:
@@ -120,14 +136,19 @@ def report_of(parts: Sequence[Part], created: str) -> Report:
         for record in (record for one in part.journals for record in one.results):
             names.setdefault(record["query"], (record["operator"], record["case"], record["variant"]))
             own[record["query"]] = _worse(own.get(record["query"]), record)
+        decisions = {case: trace for one in part.journals for case, trace in one.decisions.items()}
         for query, cell in own.items():
-            cells.setdefault(query, {})[part.name] = cell
+            operator, case, _ = names[query]
+            trace = decisions.get(f"{operator}:{case}")
+            number = None if trace is None else traces.setdefault(trace, len(traces))
+            cells.setdefault(query, {})[part.name] = cell.model_copy(update={"trace": number})
         browsers.append(_browser(part, Counter(cell.outcome for cell in own.values())))
     results = (
         Result(query=query, operator=operator, case=case, variant=variant, cells=cells[query])
         for query, (operator, case, variant) in names.items()
     )
-    return Report(created=created, browsers=tuple(browsers), results=tuple(results))
+    told = (tuple(Decided(variant=v, stage=s, reason=r) for v, s, r in trace) for trace in traces)
+    return Report(created=created, browsers=tuple(browsers), traces=tuple(told), results=tuple(results))
 
 
 def schema() -> str:
@@ -144,6 +165,7 @@ def _browser(part: Part, count: Mapping[str, int]) -> Browser:
         adapter=None if adapter is None else Adapter(**_known(adapter, Adapter)),
         machine=header.get("machine") or {},
         packages=header.get("packages") or {},
+        templates=header.get("templates") or {},
         started=header.get("started") or "",
         passed=count["passed"],
         known=count["known"],

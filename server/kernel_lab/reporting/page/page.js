@@ -165,6 +165,24 @@ function facts(cell) {
   return list;
 }
 
+const STAGES = { accepted: "accepted", demoted: "accepted, but demoted", emulated: "only when forced" };
+
+/** What selection said of every variant for this case in this browser, best first. */
+function traceOf(cell, variant) {
+  const trace = report.traces?.[cell.trace];
+  if (!trace) return null;
+  const list = element("ol", { className: "trace" });
+  for (const one of trace) {
+    const can = one.stage in STAGES;
+    const words = [can ? STAGES[one.stage] : "no", one.reason ? `: ${one.reason}` : ""].join("");
+    const name = element(one.variant === variant ? "strong" : "span", { className: can ? "" : "skipped" }, one.variant);
+    list.append(element("li", {}, name, ` ${words}`));
+  }
+  const accepted = trace.filter((one) => one.stage in STAGES).length;
+  const title = `selection: ${number(accepted)} of ${number(trace.length)} variants can run it here`;
+  return element("details", {}, element("summary", {}, title), list);
+}
+
 function caseOf(result, cell) {
   const words = [cell.selected ? "selected" : "", cell.emulated ? "emulated" : "", cell.attempts > 1 ? `tried ${cell.attempts} times` : ""];
   const head = element(
@@ -181,6 +199,8 @@ function caseOf(result, cell) {
     for (const [name, lines] of Object.entries(cell.pictures ?? {})) if (lines.length) box.append(picture(name, lines));
     if (cell.report) box.append(element("pre", {}, cell.report));
     box.append(facts(cell));
+    const trace = traceOf(cell, result.variant);
+    if (trace) box.append(trace);
   };
   box.addEventListener("toggle", fill);
   fill();
