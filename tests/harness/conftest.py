@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from playwright.async_api import Page
@@ -111,11 +111,11 @@ def run_pytest(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str
 
 
 @pytest.fixture(scope="session")
-def display() -> Iterator[str]:
+def display(lacking: Callable[[str], NoReturn]) -> Iterator[str]:
     """A virtual display, on a number that the server itself finds free."""
     program = shutil.which("Xvfb")
     if program is None:
-        pytest.fail("Xvfb is not installed: `apt-get install xvfb` as root gives this test its display.", pytrace=False)
+        lacking("Xvfb is not installed: `apt-get install xvfb` as root gives this test its display.")
     reading, writing = os.pipe()
     # -displayfd: the number is written there once the display answers
     command = [program, "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp"]

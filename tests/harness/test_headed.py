@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -17,11 +18,11 @@ HEADED_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chro
 
 
 @pytest.fixture(scope="module")
-def full_chromium() -> str:
+def full_chromium(lacking: Callable[[str], NoReturn]) -> str:
     found = next(filter(None, map(shutil.which, HEADED_PROGRAMS)), None)
     if found is None:
         names = ", ".join(HEADED_PROGRAMS)
-        pytest.fail(f"none of {names} is on PATH: `apt-get install chromium` as root gives one.", pytrace=False)
+        lacking(f"none of {names} is on PATH: `apt-get install chromium` as root gives one.")
     return found
 
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -18,7 +18,6 @@ from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning.facts import MATRIX_FEATURE
 
-WITHOUT = "KERNEL_LAB_WITHOUT_LAVAPIPE"
 MATRICES = {("f16", "f16"), ("f16", "f32"), ("u8", "u32"), ("i8", "i32")}
 LIMIT = "maxComputeInvocationsPerWorkgroup"
 
@@ -26,17 +25,14 @@ pytestmark = pytest.mark.xdist_group("lavapipe")
 
 
 @pytest.fixture(scope="module")
-def on_lavapipe() -> Callable[..., Profile]:
-    """A profile on lavapipe. Not installed, it fails the tests, unless an environment variable asks for skips."""
+def on_lavapipe(lacking: Callable[[str], NoReturn]) -> Callable[..., Profile]:
+    """A profile on lavapipe."""
 
     def profile(*, headed: bool = False) -> Profile:
         try:
             return resolve("lavapipe", headed=headed)
         except LabError as error:
-            sentence = str(error)
-        if os.environ.get(WITHOUT):
-            pytest.skip(f"{WITHOUT} is set: {sentence}")
-        pytest.fail(f"{sentence} {WITHOUT}=1 skips these tests instead.", pytrace=False)
+            lacking(str(error))
 
     return profile
 

@@ -3,8 +3,9 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -16,13 +17,19 @@ HARNESS = ROOT / "js_harness"
 JINJA = HARNESS / "node_modules" / "@huggingface" / "jinja"
 
 
-def render_in_node(jobs: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """What @huggingface/jinja makes of each {template, names}: {text} or {error}."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.fail("node is not on the PATH: install Node 20 or newer.", pytrace=False)
+@pytest.fixture(scope="module")
+def node(lacking: Callable[[str], NoReturn]) -> str:
+    """Node with @huggingface/jinja."""
+    found = shutil.which("node")
+    if found is None:
+        lacking("node is not on PATH: install Node 20 or newer.")
     if not JINJA.is_dir():
-        pytest.fail(f"{JINJA} is missing: run `npm ci` in {HARNESS}.", pytrace=False)
+        lacking(f"{JINJA} is missing: run `npm ci` in {HARNESS}.")
+    return found
+
+
+def render_in_node(node: str, jobs: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What @huggingface/jinja makes of each {template, names}: {text} or {error}."""
     done = subprocess.run(
         [node, str(Path(__file__).with_name("hf_jinja.mjs"))],
         input=json.dumps(jobs), cwd=HARNESS, capture_output=True, encoding="utf-8", check=False, timeout=120,
@@ -33,8 +40,8 @@ def render_in_node(jobs: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 
 @pytest.mark.xdist_group("renderings")
-def test_every_rendering_of_ours_is_the_same_there(renderings: list[Any]) -> None:
-    theirs = render_in_node([{"template": found.source.text, "names": found.names} for found in renderings])
+def test_every_rendering_of_ours_is_the_same_there(renderings: list[Any], node: str) -> None:
+    theirs = render_in_node(node, [{"template": found.source.text, "names": found.names} for found in renderings])
     assert len(theirs) == len(renderings) > 10
     for found, their in zip(renderings, theirs, strict=True):
         assert their == {"text": found.wgsl.text}, f"{found.source.name}, as {found.label} renders it"
@@ -62,12 +69,12 @@ SAME = [
 ]  # fmt: skip
 
 
-def test_the_subset_is_the_same_there() -> None:
+def test_the_subset_is_the_same_there(node: str) -> None:
     ours = []
     for text, names in SAME:
         source = Source("t", text, tuple(Origin("t", line) for line in range(1, text.count("\n") + 2)))
         ours.append({"text": rendering.render(source, names).text})
         assert ours[-1]["text"] == rendering.rendered_plainly(source, names)
-    theirs = render_in_node([{"template": text, "names": names} for text, names in SAME])
+    theirs = render_in_node(node, [{"template": text, "names": names} for text, names in SAME])
     for (text, _), our, their in zip(SAME, ours, theirs, strict=True):
         assert our == their, text
