@@ -141,6 +141,35 @@ def inputs_of(index, inputs, attrs):
     return elements
 
 
+def taps_of(index, inputs, attrs):
+    """Every tap of y[index], those in the padding too: its place in w, and in x (None: padding)."""
+    x, w = inputs["x"], inputs["w"]
+    n, m, *outputs = index
+    axes = axes_of(x, w, attrs)
+    rows = [positions(axis, axis.outputs())[o] for axis, o in zip(axes, outputs, strict=True)]
+    for c, channel in enumerate(channels_read(m // (w.shape[0] // attrs.get("group", 1)), x, w, attrs).tolist()):
+        for k in np.ndindex(*w.shape[2:]):
+            place = [int(row[i]) for row, i in zip(rows, k, strict=True)]
+            yield (m, c, *k), None if -1 in place else (n, channel, *place)
+
+
+def steps_of(index, inputs, attrs):
+    """The sum of y[index], tap by tap."""
+    x_zero = int(inputs.get("x_zero_point", np.zeros(1, np.int8)).reshape(-1)[0])
+    w_zeros = inputs.get("w_zero_point", np.zeros(1, np.int8)).reshape(-1)
+    w_zero = int(w_zeros[index[1] if w_zeros.size > 1 else 0])
+    rows, total = [], 0
+    for w_at, x_at in taps_of(index, inputs, attrs):
+        w_value = int(inputs["w"][w_at])
+        x_value = x_zero if x_at is None else int(inputs["x"][x_at])
+        product = (x_value - x_zero) * (w_value - w_zero)
+        total += product
+        place = "padding" if x_at is None else f"x{list(x_at)}"
+        rows.append([place, x_value, x_value - x_zero, f"w{list(w_at)}", w_value, w_value - w_zero, product, total])
+    columns = ["x at", "x", f"x - {x_zero}", "w at", "w", f"w - {w_zero}", "product", "sum"]
+    return {"columns": columns, "rows": rows, "then": [f"int32({total}) = {int(narrow(np.array([float(total)]))[0])}"]}
+
+
 # ---- deliberate mistakes --------------------------------------------------------------------------------------------
 
 

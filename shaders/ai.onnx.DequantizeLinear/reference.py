@@ -94,6 +94,24 @@ def inputs_of(index, inputs, attrs):
     return {name: [tuple(index) if name == "x" else at] for name in inputs}
 
 
+def steps_of(index, inputs, attrs):
+    """How y[index] comes about."""
+    at = {name: places[0] for name, places in inputs_of(index, inputs, attrs).items()}
+    x, scale = inputs["x"][at["x"]], inputs["x_scale"][at["x_scale"]]
+    zero = (
+        inputs["x_zero_point"][at["x_zero_point"]] if "x_zero_point" in inputs else np.zeros((), inputs["x"].dtype)[()]
+    )
+    dtype = output_dtype(inputs["x_scale"], attrs)
+    with np.errstate(all="ignore"):
+        difference = subtract(decode(np.asarray(x)), decode(np.asarray(zero)))[()]
+        product = multiply(difference, np.float32(scale), dtype)
+        y = narrow(np.asarray(product), dtype)[()]
+    row = [f"x{list(at['x'])}", str(x), str(zero), str(difference), f"x_scale{list(at['x_scale'])}", str(scale)]
+    columns = ["x at", "x", "zero point", "float32(x - zero point)", "scale at", "scale"]
+    then = [f"{difference!s} * float32({scale!s}) = {product!s} (float32)", f"{dtype.name}: {y!s}"]
+    return {"columns": columns, "rows": [row], "then": then}
+
+
 # ---- deliberate mistakes --------------------------------------------------------------------------------------------
 
 

@@ -174,6 +174,50 @@ def inputs_of(index, inputs, attrs):
     return elements
 
 
+def taps_of(index, inputs, attrs):
+    """Every tap of y[index], those in the padding too: its place in w, and in x (None: padding)."""
+    x, w, last = channels_first(inputs["x"], attrs), inputs["w"], attrs.get("channels_last", 0)
+    (n, *outputs, m) = index if last else (index[0], *index[2:], index[1])
+    axes = axes_of(x, w, attrs)
+    rows = [positions(axis, axis.outputs())[o] for axis, o in zip(axes, outputs, strict=True)]
+    for c, channel in enumerate(channels_read(m // (w.shape[0] // attrs.get("group", 1)), x, w, attrs).tolist()):
+        for k in np.ndindex(*w.shape[2:]):
+            place = [int(row[i]) for row, i in zip(rows, k, strict=True)]
+            x_at = (n, *place, channel) if last else (n, channel, *place)
+            yield (m, c, *k), None if -1 in place else x_at
+
+
+def steps_of(index, inputs, attrs):
+    """The sum of y[index], tap by tap, and how it becomes a byte."""
+    m = index[-1] if attrs.get("channels_last", 0) else index[1]
+    one = {name: array.reshape(-1)[m if array.size > 1 else 0] for name, array in inputs.items() if name not in "xw"}
+    x_zero, w_zero = int(one["x_zero_point"]), int(one["w_zero_point"])
+    rows, total = [], 0
+    for w_at, x_at in taps_of(index, inputs, attrs):
+        w_value = int(inputs["w"][w_at])
+        x_value = x_zero if x_at is None else int(inputs["x"][x_at])
+        product = (x_value - x_zero) * (w_value - w_zero)
+        total += product
+        place = "padding" if x_at is None else f"x{list(x_at)}"
+        rows.append([place, x_value, x_value - x_zero, f"w{list(w_at)}", w_value, w_value - w_zero, product, total])
+    columns = ["x at", "x", f"x - {x_zero}", "w at", "w", f"w - {w_zero}", "product", "sum"]
+    bias = int(one.get("B", 0))
+    acc = narrow(np.array([[float(total)]]), np.int64(bias))
+    with np.errstate(all="ignore"):
+        multiplier = one["x_scale"] * one["w_scale"] / one["y_scale"]
+        scaled = scale(acc, *(np.atleast_1d(one[name]) for name in ("x_scale", "w_scale", "y_scale")))
+        shifted = shift(scaled, np.float32(one["y_zero_point"]))
+        y = saturate(shifted, one["y_zero_point"].dtype)
+    then = [
+        f"int32({total} + bias {bias}) = {acc[0, 0]}",
+        f"x_scale {one['x_scale']} * w_scale {one['w_scale']} / y_scale {one['y_scale']} = {multiplier} (float32)",
+        f"{acc[0, 0]} * {multiplier} = {scaled[0, 0]} (float32)",
+        f"rint({scaled[0, 0]}) + y_zero_point {one['y_zero_point']} = {shifted[0, 0]}",
+        f"clip to {y.dtype}: {y[0, 0]}",
+    ]
+    return {"columns": columns, "rows": rows, "then": then}
+
+
 # ---- deliberate mistakes --------------------------------------------------------------------------------------------
 
 

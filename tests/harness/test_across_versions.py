@@ -81,7 +81,7 @@ def test_one_matrix_of_every_version_and_both_adapters(kernel_lab: Lab, versions
     ended = kernel_lab(
         "matrix",
         "ConvInteger:groups",
-        "DequantizeLinear:per_axis",
+        "DequantizeLinear:onnx_*",
         *browsers,
         "--report",
         str(tmp_path),
@@ -95,7 +95,7 @@ def test_one_matrix_of_every_version_and_both_adapters(kernel_lab: Lab, versions
     assert len({one.version for one in report.browsers}) == len(versions) >= 3
     for one in report.browsers:
         assert (one.passed, one.failed, one.reason) == (one.passed, 0, ""), one.name
-        assert one.passed > 10
+        assert one.passed >= 8
         assert one.adapter is not None
         assert ("llvmpipe" in one.adapter.description) == one.name.endswith("lavapipe")
     for result in report.results:
@@ -112,7 +112,7 @@ def test_a_fault_of_one_browser_is_found_by_compare(kernel_lab: Lab, versions: l
     assert ended.returncode == 1, ended.stdout + ended.stderr
     found = kernel_lab("compare", str(tmp_path / "r" / before), str(tmp_path / "r" / "drill"), on=last)
     assert found.returncode == 1
-    assert "lab.test.Copy:seven:copy  passed → failed: y: 1 of 7 elements differs; first at [5]" in found.stdout
+    assert "lab.test.Copy:seven:copy  passed → failed: y: 1 of 7 elements differ; first at [5]" in found.stdout
     assert "templates of its own  gained copy.wgsl.jinja (" in " ".join(found.stdout.split())
 
 

@@ -164,16 +164,19 @@ class Browser:
         )
 
 
+def launch_options(profile: Profile) -> dict[str, Any]:
+    """How Playwright is to start the profile's program."""
+    return {
+        "executable_path": profile.executable,
+        "headless": not profile.headed,
+        "args": [*profile.arguments, *(["--auto-open-devtools-for-tabs"] if profile.devtools else [])],
+        "env": {**os.environ, **profile.environment},
+    }
+
+
 async def _launch(profile: Profile, playwright: Playwright) -> PlaywrightBrowser:
-    return await playwright.chromium.launch(
-        executable_path=profile.executable,
-        headless=not profile.headed,
-        args=[*profile.arguments, *(["--auto-open-devtools-for-tabs"] if profile.devtools else [])],
-        env={**os.environ, **profile.environment},
-        handle_sigint=False,
-        handle_sigterm=False,
-        handle_sighup=False,
-    )
+    signals: Any = {"handle_sigint": False, "handle_sigterm": False, "handle_sighup": False}
+    return await playwright.chromium.launch(**launch_options(profile), **signals)
 
 
 async def _close(browser: PlaywrightBrowser | None) -> None:
@@ -190,11 +193,11 @@ def _why_not(profile: Profile, error: Exception) -> str:
     if not isinstance(error, PlaywrightError):
         return f"{profile.program} closed the harness page while starting."
     if profile.remote is not None:
-        return profile.remote.why_not(_short(error.message))
-    return f"{profile.program} could not be started: {_short(error.message)}"
+        return profile.remote.why_not(short(error.message))
+    return f"{profile.program} could not be started: {short(error.message)}"
 
 
-def _short(message: str) -> str:
+def short(message: str) -> str:
     """Playwright's message without its command lines and frames, and what the program itself said last."""
     plain = re.sub(r"\x1b\[[0-9;]*m|[╔═╗║╚╝]", "", message)
     head, _, log = plain.partition("Call log:")

@@ -9,6 +9,7 @@ from kernel_lab.cli import (
     bisect,
     browsers,
     compare,
+    debug,
     explain,
     listing,
     matrix,
@@ -36,6 +37,7 @@ report.add_to(app)
 compare.add_to(app)
 bisect.add_to(app)
 onnx_verb.add_to(app)
+debug.add_to(app)
 bench.add_to(app)
 mutate.add_to(app)
 browsers.add_to(app)

@@ -16,6 +16,7 @@ from kernel_lab.browsing.lab import Lab
 from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import console
 from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption
+from kernel_lab.debugging.desk import Desk
 from kernel_lab.errors import LabError
 from kernel_lab.judging import journal
 from kernel_lab.operators import operator
@@ -51,9 +52,11 @@ def add_to(app: typer.Typer) -> None:
     @app.command("serve")
     def serve(port: Annotated[int, typer.Option("--port", help="0 takes a free one.")] = 8770) -> None:
         """Serve the harness, so that any browser on this machine can open it and pages can call getKernel."""
-        host = Host(planner.answer, port)
-        console.out.print(f"open     {host.address}/?token={host.hub.token}", soft_wrap=True)
-        console.out.print("getKernel is at /harness/kernels.js; examples at /harness/examples.html. Ctrl-C ends it.")
+        host = Host(planner.answer, port, desk=Desk(operator.load_all()))
+        console.out.print(f"open     {host.address}/debug?token={host.hub.token}", soft_wrap=True)
+        console.out.print(
+            "The debug page. getKernel is at /harness/kernels.js; examples at /harness/examples.html. Ctrl-C ends it."
+        )
         try:
             while True:
                 time.sleep(3600)

@@ -130,6 +130,12 @@ def load_packages(folders: Sequence[Path], reference: Path | None = None) -> dic
     return found
 
 
+def afresh(operator: Operator) -> Operator:
+    """The same operator, of which nothing is remembered: its files may have changed."""
+    _shared_of.cache_clear()
+    return Operator(operator.id, operator.folder, operator.reference_file, operator.templates)
+
+
 @lru_cache(maxsize=64)
 def with_templates(operator: Operator, templates: Path) -> Operator:
     """The same operator, with the templates of that folder instead of its own of the same names."""
@@ -138,8 +144,11 @@ def with_templates(operator: Operator, templates: Path) -> Operator:
 
 def named(name: str) -> Operator:
     """The operator of that id, or of that last name if only one has it; LabError lists the known ones."""
-    operators = load_all()
-    name = name.removeprefix("webgpu-kernels/")
+    return among(load_all(), name.removeprefix("webgpu-kernels/"))
+
+
+def among(operators: Mapping[str, Operator], name: str) -> Operator:
+    """The same of given operators."""
     if name in operators:
         return operators[name]
     short = [operator for key, operator in operators.items() if key.rpartition(".")[2] == name]

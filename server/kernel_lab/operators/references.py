@@ -18,17 +18,22 @@ from kernel_lab.operators.cases import Tensors
 Outputs = dict[str, Any]
 Compute = Callable[[Tensors, Mapping[str, Any]], Outputs]
 InputsOf = Callable[[tuple[int, ...], Tensors, Mapping[str, Any]], dict[str, list[tuple[int, ...]]]]
+StepsOf = Callable[[tuple[int, ...], Tensors, Mapping[str, Any]], dict[str, Any]]
 _ALLOWED = {"numpy", "ml_dtypes"} | sys.stdlib_module_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
     """`compute(inputs, attrs)` gives the right outputs; `inputs_of(index, inputs, attrs)` which input elements feed one
-    output element; `mistakes` are named wrong computations, each of which some case must catch."""
+    output element; `steps_of(index, inputs, attrs)` the way to its value: a table `{"columns": […], "rows": [[…], …]}`,
+    and in `"then"` the lines that follow it; `mistakes` are named wrong computations, each of which some case must
+    catch.
+    """
 
     compute: Compute
     inputs_of: InputsOf | None
     mistakes: Mapping[str, Compute]
+    steps_of: StepsOf | None = None
 
 
 def load(path: Path) -> Reference:
@@ -43,7 +48,8 @@ def load(path: Path) -> Reference:
     compute = getattr(module, "reference", None)
     if not callable(compute):
         raise LabError(f"{path}: defines no function `reference(inputs, attrs)`.")
-    return Reference(compute, getattr(module, "inputs_of", None), getattr(module, "MISTAKES", {}))
+    inputs_of, steps_of = getattr(module, "inputs_of", None), getattr(module, "steps_of", None)
+    return Reference(compute, inputs_of, getattr(module, "MISTAKES", {}), steps_of)
 
 
 def _check_imports(text: str, path: Path) -> None:

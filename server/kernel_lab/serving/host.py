@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernel_lab.errors import LabError
-from kernel_lab.serving.hub import Hub, Planner
+from kernel_lab.serving.hub import Debugger, Hub, Planner
 
 if TYPE_CHECKING:
     import uvicorn
@@ -28,7 +28,7 @@ class Host:
     processor to itself meanwhile, the import of FastAPI, which takes as long.
     """
 
-    def __init__(self, plan: Planner, port: int = 0, *, answering: bool = True) -> None:
+    def __init__(self, plan: Planner, port: int = 0, *, answering: bool = True, desk: Debugger | None = None) -> None:
         # IPPROTO_TCP spelled out: asyncio switches Nagle's algorithm off only for sockets that name it
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -41,7 +41,7 @@ class Host:
                 f"port {port} of 127.0.0.1 cannot be used: {error.strerror}. Choose another with --port."
             ) from None
         self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self.hub = Hub(plan)
+        self.hub = Hub(plan, desk)
         self._server: uvicorn.Server | None = None
         self._closing = False
         self._error: Exception | None = None

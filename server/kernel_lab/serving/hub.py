@@ -8,7 +8,7 @@ loop.
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from kernel_lab.serving import wire
 
@@ -51,12 +51,25 @@ class Link:
         self._received.put_nowait(None)
 
 
-class Hub:
-    """`token`: new at every start; every request must carry it. `plan`: answers POST /plan."""
+class Debugger(Protocol):
+    """What answers the debug page (debugging/desk.py). Raises LabError for what it cannot answer."""
 
-    def __init__(self, plan: Planner) -> None:
+    def catalogue(self) -> Mapping[str, Any]: ...
+
+    def specimen(self, body: Mapping[str, Any]) -> bytes: ...
+
+    def element(self, body: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+    def stamp(self, name: str) -> Mapping[str, Any]: ...
+
+
+class Hub:
+    """`token`: new at every start; every request must carry it. `plan`: answers POST /plan; `desk`: the debug page."""
+
+    def __init__(self, plan: Planner, desk: Debugger | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
         self.plan = plan
+        self.desk = desk
         self.served: dict[str, bytes] = {}
         self._waiting: dict[str, asyncio.Future[Link]] = {}
 

@@ -1,0 +1,81 @@
+// @ts-check
+/** What the server's desk answers; errors are its sentences. */
+
+import { decode } from "../wire.js";
+
+/** @import {Facts} from "../facts.js" */
+/** @import {Plan} from "../wire.js" */
+
+/** @typedef {{id: string, variants: {id: string, description: string}[], cases: {name: string, why: string}[]}} CatalogueEntry */
+/** @typedef {{variant: string, stage: string, reason: string}} Decision */
+/** @typedef {import("../wire.js").BufferSpec & {dtype: string, shape: number[], packing: "packed"|"word"}} Buffer */
+/** @typedef {{name: string, template: string, origins: ([string, number]|null)[]}} PassOrigins */
+/**
+ * A case on a variant laid open: see server/kernel_lab/debugging/specimen.py. `refused` or `unplanned`: a sentence, and
+ * then nothing from `plan` on.
+ * @typedef {object} Specimen
+ * @property {string} query
+ * @property {string} operator
+ * @property {string} case
+ * @property {string} why
+ * @property {string} stamp
+ * @property {string} [refused]
+ * @property {string} [unplanned]
+ * @property {Decision[]} [decisions]
+ * @property {string} variant
+ * @property {string} description
+ * @property {boolean} emulated
+ * @property {Omit<Plan, "buffers"> & {buffers: Buffer[]}} plan
+ * @property {Record<string, string[]>} fields
+ * @property {PassOrigins[]} passes
+ * @property {Record<string, string>} wgsl
+ * @property {Record<string, string>} templates
+ * @property {{buffer: string, blob: number}[]} inputs
+ * @property {{name: string, digest: string, blob: number}[]} expected
+ * @property {string} expected_from
+ */
+/** @typedef {{header: Specimen, blobs: Uint8Array<ArrayBuffer>[]}} Opened */
+/**
+ * @typedef {object} ElementTold
+ * @property {string} output
+ * @property {number[]} index
+ * @property {string} expected
+ * @property {string} expected_from
+ * @property {Record<string, {index: number[], value: string}[]>} fed
+ * @property {{columns: string[], rows: (string|number)[][], then: string[]}|null} steps
+ */
+
+const DEADLINE_MS = 60_000;
+
+/** @param {string} path @param {object} [body] */
+async function ask(path, body) {
+  const sent = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(`/debug/${path}`, { ...sent, signal: AbortSignal.timeout(DEADLINE_MS) });
+  if (response.ok) return response;
+  const text = await response.text();
+  let said = text;
+  try {
+    said = JSON.parse(text).error ?? text;
+  } catch {
+    // plain text is a sentence, too
+  }
+  throw new Error(said);
+}
+
+/** @returns {Promise<CatalogueEntry[]>} */
+export const catalogue = async () => (await (await ask("catalogue")).json()).operators;
+
+/** @param {string} query @param {Facts} facts @param {string[]} mask @returns {Promise<Opened>} */
+export const specimen = async (query, facts, mask) =>
+  decode(await (await ask("specimen", { query, facts: pageFacts(facts), mask })).arrayBuffer());
+
+/** @param {string} query @param {string} output @param {number[]} index @returns {Promise<ElementTold>} */
+export const tellOf = async (query, output, index) => (await ask("element", { query, output, index })).json();
+
+/** The digest of the operator's files as they are now. @param {string} operator @returns {Promise<string>} */
+export const stampOf = async (operator) => (await (await ask(`stamp/${encodeURIComponent(operator)}`)).json()).stamp;
+
+/** @param {Facts} facts */
+function pageFacts({ adapter, features, languageFeatures, limits, reason }) {
+  return { adapter, features, languageFeatures, limits, reason };
+}

@@ -1,0 +1,82 @@
+// @ts-check
+/** One element of an output: where it lies, what fed it, the reference's way to its value, who wrote it. */
+
+import { element } from "./dom.js";
+import { tableOf } from "./tensor_view.js";
+
+/** @import {ElementTold} from "./desk.js" */
+
+const MOST_ROWS = 600;
+const MOST_CHANNELS = 12;
+
+/**
+ * @param {HTMLElement} place
+ * @param {ElementTold} told
+ * @param {{actual: string, bits: string, expectedBits: string}} got
+ */
+export function drawElement(place, told, got) {
+  const { output, index, expected, steps } = told;
+  const wrong = got.bits !== got.expectedBits;
+  const title = element("h2", {}, `${output}[${index.join(", ")}]`);
+  const axes = index.map((at, axis) => `axis ${axis}: ${at}`).join(", ") || "a single element";
+  const parts = [
+    title,
+    element("p", {}, axes),
+    element(
+      "p",
+      { className: wrong ? "failed" : "passed" },
+      wrong ? `actual ${got.actual} (${got.bits}), expected ${expected} (${got.expectedBits})` : `${got.actual}, as expected`,
+    ),
+  ];
+  if (steps) {
+    const windows = windowsOf(steps.columns, steps.rows);
+    if (windows) parts.push(element("h3", {}, "Its window"), windows);
+    parts.push(element("h3", {}, `Spelled out (by ${told.expected_from})`));
+    const rows = steps.rows.slice(0, MOST_ROWS);
+    parts.push(element("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "terms" }, tableOf(steps.columns, rows)));
+    if (steps.rows.length > rows.length) parts.push(element("p", {}, `… and ${steps.rows.length - rows.length} terms more`));
+    parts.push(element("ol", { className: "then" }, ...steps.then.map((text) => element("li", {}, text))));
+  }
+  const fed = Object.entries(told.fed);
+  if (fed.length > 0) {
+    const list = element("dl");
+    for (const [role, places] of fed) {
+      const shown = places.slice(0, 24).map((one) => `[${one.index.join(", ")}] = ${one.value}`);
+      if (places.length > shown.length) shown.push(`… and ${places.length - shown.length} more`);
+      list.append(element("dt", {}, role), element("dd", {}, shown.join("  ") || "none: all of them padding"));
+    }
+    parts.push(element("details", {}, element("summary", {}, "the input elements that feed it"), list));
+  }
+  place.replaceChildren(...parts);
+  place.hidden = false;
+}
+
+/** The taps of a window as they lie in w, a table a channel: x above w, padding marked.
+ * @param {string[]} columns @param {(string|number)[][]} rows */
+function windowsOf(columns, rows) {
+  const [xAt, x, wAt, w, product] = ["x at", "x", "w at", "w", "product"].map((name) => columns.indexOf(name));
+  if ([xAt, x, wAt, w, product].includes(-1)) return null;
+  /** @type {Map<number, {place: number[], row: (string|number)[]}[]>} */
+  const channels = new Map();
+  for (const row of rows) {
+    const place = JSON.parse(String(row[wAt]).slice(1));
+    const taps = channels.get(place[1]) ?? [];
+    taps.push({ place: place.slice(2), row });
+    channels.set(place[1], taps);
+  }
+  const box = element("div", { className: "windows" });
+  for (const [channel, taps] of [...channels].slice(0, MOST_CHANNELS)) {
+    /** @type {Map<string, HTMLElement[]>} */
+    const lines = new Map();
+    for (const { place, row } of taps) {
+      const padding = row[xAt] === "padding";
+      const cell = element("td", { className: padding ? "padding" : "", title: `${row[xAt]} times ${row[wAt]}: ${row[product]}` }, element("b", {}, padding ? "pad" : String(row[x])), element("span", {}, `× ${row[w]}`));
+      const key = place.slice(0, -1).join(",");
+      lines.set(key, [...(lines.get(key) ?? []), cell]);
+    }
+    const body = [...lines.values()].map((cells) => element("tr", {}, ...cells));
+    box.append(element("table", { className: "window" }, element("caption", {}, `channel ${channel}`), element("tbody", {}, ...body)));
+  }
+  if (channels.size > MOST_CHANNELS) box.append(element("p", {}, `… and ${channels.size - MOST_CHANNELS} channels more`));
+  return box;
+}

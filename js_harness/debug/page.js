@@ -1,0 +1,331 @@
+// @ts-check
+/** The debug page: chooses a case and a variant, runs it, and shows the plan, the WGSL, the buffers, one element. */
+
+import { describe } from "../errors.js";
+import { probe } from "../facts.js";
+import { offer } from "./console.js";
+import * as desk from "./desk.js";
+import { buttons, byId, element } from "./dom.js";
+import { drawElement } from "./element_view.js";
+import { drawPlan } from "./plan_view.js";
+import { Session } from "./session.js";
+import { sayers } from "./source_map.js";
+import { TensorView } from "./tensor_view.js";
+import { codeOf, countOf, differing, flatOf, hexOf, indexOf, textOf } from "./values.js";
+import { drawWgsl } from "./wgsl_view.js";
+
+/** @import {Outcome} from "../execute.js" */
+/** @import {Facts} from "../facts.js" */
+/** @import {CatalogueEntry} from "./desk.js" */
+/** @import {Shown} from "./tensor_view.js" */
+
+const WATCH_MS = 300;
+
+globalThis.lab = { runs: 0, lastResult: null, devices: /** @type {any} */ (null) };
+
+class DebugPage {
+  /** @type {{output: string, index: number[]}|null} */
+  chosen = null;
+  buffer = "";
+  pass = 0;
+  busy = Promise.resolve();
+  /** the state of the operator's files that a run was tried with last */
+  seen = "";
+
+  /** @param {Session} session @param {CatalogueEntry[]} operators */
+  constructor(session, operators) {
+    this.session = session;
+    this.operators = operators;
+    this.tensors = new TensorView(byId("tensor"), (name, index) => this.#choose(name, index));
+  }
+
+  start() {
+    const wanted = (new URLSearchParams(location.search).get("query") ?? "").split(":");
+    fill(byId("operator"), this.operators.map(({ id }) => id), wanted[0]);
+    byId("operator").addEventListener("change", () => this.#cases("", ""));
+    byId("case").addEventListener("change", () => this.go());
+    byId("variant").addEventListener("change", () => this.go());
+    byId("timing").addEventListener("change", () => this.go());
+    byId("choice").addEventListener("submit", (/** @type {Event} */ event) => {
+      event.preventDefault();
+      this.go();
+    });
+    this.#features();
+    this.#cases(wanted[1] ?? "", wanted[2] ?? "");
+    setInterval(() => this.#watch(), WATCH_MS);
+  }
+
+  get query() {
+    const parts = [byId("operator").value, byId("case").value, byId("variant").value];
+    return parts.filter(Boolean).join(":");
+  }
+
+  /** @param {string} name @param {string} variant */
+  #cases(name, variant) {
+    const operator = this.operators.find(({ id }) => id === byId("operator").value) ?? this.operators[0];
+    fill(byId("case"), operator.cases.map((one) => one.name), name);
+    fill(byId("variant"), ["", ...operator.variants.map(({ id }) => id)], variant);
+    byId("variant").options[0].textContent = "as selected";
+    this.go();
+  }
+
+  #features() {
+    const boxes = this.session.facts.features.map((name) => {
+      const box = element("input", { type: "checkbox", value: name });
+      box.addEventListener("change", () => this.go());
+      return element("label", { className: "check" }, box, ` ${name}`);
+    });
+    byId("features").replaceChildren(...boxes);
+  }
+
+  get mask() {
+    return [...document.querySelectorAll("#features input:checked")].map((box) => /** @type {any} */ (box).value);
+  }
+
+  /** Opens what is chosen, runs it and draws all; calls follow one another. @param {boolean} [keep]  the chosen element */
+  go(keep = false) {
+    this.busy = this.busy.then(() => this.#go(keep)).catch((error) => this.#fault(describe(error)));
+    return this.busy;
+  }
+
+  /** @param {boolean} keep */
+  async #go(keep) {
+    const query = this.query;
+    document.body.classList.add("running");
+    try {
+      const specimen = await this.session.open(query, this.mask);
+      history.replaceState(null, "", `?query=${encodeURIComponent(query)}`);
+      document.title = `${query} - kernel-lab debug`;
+      byId("why").textContent = specimen.why;
+      this.#trace();
+      if (!keep) Object.assign(this, { chosen: null, buffer: "", pass: 0 });
+      if (this.session.runs) await this.#run();
+      else this.#nothing(specimen.refused ? `refused: ${specimen.refused}` : `cannot run: ${specimen.unplanned}`);
+    } catch (error) {
+      this.#fault(error instanceof Error ? error.message : describe(error));
+    } finally {
+      document.body.classList.remove("running");
+    }
+  }
+
+  async #run() {
+    const outcome = await this.session.run(byId("timing").checked);
+    lab.runs += 1;
+    lab.lastResult = outcome;
+    document.body.classList.remove("stale");
+    byId("problem").hidden = true;
+    this.#verdict(outcome);
+    this.#log(outcome);
+    this.#draw();
+  }
+
+  /** @param {string} sentence */
+  #nothing(sentence) {
+    byId("verdict").textContent = sentence;
+    byId("verdict").className = "";
+    for (const id of ["plan", "tensor-names", "tensor", "pass-names", "wgsl", "element"]) byId(id).replaceChildren();
+    byId("element").hidden = true;
+    byId("problem").hidden = true;
+  }
+
+  /** What was drawn last stays, greyed. @param {string} sentence */
+  #fault(sentence) {
+    document.body.classList.add("stale");
+    byId("problem").hidden = false;
+    byId("problem").replaceChildren(element("h2", {}, "The files as they are now do not work"), element("pre", {}, sentence));
+    byId("verdict").textContent = "what is shown below is the last good state";
+    byId("verdict").className = "failed";
+  }
+
+  /** @param {Outcome} outcome */
+  #verdict(outcome) {
+    const wrong = this.session.buffers().filter(({ actual, expected }) => expected && (!actual || String(actual) !== String(expected)));
+    const told = [];
+    if (outcome.status !== "ok") told.push(outcome.status.replaceAll("_", " "));
+    else {
+      for (const { layout, actual, expected } of wrong) {
+        const count = actual && expected ? differing(actual, expected, layout).length : 0;
+        told.push(`${layout.name}: ${count.toLocaleString("en")} of ${countOf(layout).toLocaleString("en")} elements differ`);
+      }
+    }
+    for (const name of outcome.damaged) told.push(`${name} was written beyond its end`);
+    const { variant, selected } = /** @type {any} */ (this.session.specimen);
+    const times = outcome.timings.pass_ns?.map((ns) => (ns === null ? "skipped" : ns > 0 ? `${(ns / 1e6).toFixed(3)} ms` : "below the clock's step"));
+    const who = `${variant}${variant === selected ? ", as selected" : ", forced"}${this.session.specimen.emulated ? ", matrices emulated" : ""}`;
+    const took = `${outcome.timings.total_ms.toFixed(1)} ms in all, ${outcome.timings.gpu_ms.toFixed(1)} ms until the GPU was done${times ? `; passes ${times.join(", ")}` : ""}`;
+    byId("verdict").textContent = `${told.length ? `✕ ${told.join("; ")}` : "● equal to the bit"} (${who}; ${took})`;
+    byId("verdict").className = told.length ? "failed" : "passed";
+  }
+
+  /** Messages on the console, each linked to its template's line. @param {Outcome} outcome */
+  #log(outcome) {
+    const { plan, passes, templates } = this.session.specimen;
+    for (const message of outcome.messages) {
+      const index = plan.passes.findIndex(({ label }) => label === message.pass);
+      const edited = this.session.edits.has(index);
+      const text = `${message.pass}${message.line ? `, line ${message.line}:${message.column} of its WGSL` : ""}: ${message.text}`;
+      const say = (/** @type {string} */ told) => (message.kind === "error" ? console.error(told) : console.warn(told));
+      const from = index >= 0 && message.line > 0 && !edited ? sayers(message.pass, passes[index].origins, templates)[message.line - 1] : null;
+      if (from) from(say, text);
+      else say(text);
+    }
+  }
+
+  #draw() {
+    const { plan, passes } = this.session.specimen;
+    drawPlan(byId("plan"), this.session.specimen, {
+      buffer: (name) => this.#show(name, true),
+      pass: (index) => this.#pass(index, true),
+    });
+    const shown = this.session.buffers();
+    const failed = this.session.outcome?.messages.findIndex(({ kind, line }) => kind === "error" && line > 0) ?? -1;
+    if (failed >= 0) this.pass = Math.max(0, plan.passes.findIndex(({ label }) => label === this.session.outcome?.messages[failed].pass));
+    if (this.pass >= passes.length) this.pass = 0;
+    if (!shown.some(({ layout }) => layout.name === this.buffer)) this.buffer = plan.outputs[0]?.buffer ?? shown[0]?.layout.name ?? "";
+    this.#show(this.buffer, false);
+    if (passes.length > 0) this.#pass(this.pass, false);
+    else for (const id of ["pass-names", "wgsl"]) byId(id).replaceChildren();
+    const wrong = shown.find(({ layout, actual, expected }) => layout.kind === "output" && actual && expected && differing(actual, expected, layout).length > 0);
+    if (this.chosen) this.#choose(this.chosen.output, this.chosen.index);
+    else if (wrong) this.#first(wrong);
+    else byId("element").hidden = true;
+  }
+
+  /** The first element that differs. @param {Shown} shown */
+  #first({ layout, actual, expected }) {
+    const [flat] = differing(/** @type {Uint8Array} */ (actual), /** @type {Uint8Array} */ (expected), layout);
+    this.#choose(layout.name, indexOf(layout.shape, flat));
+  }
+
+  /** @param {string} name @param {boolean} scroll */
+  #show(name, scroll) {
+    this.buffer = name;
+    const every = this.session.buffers();
+    const items = every.map(({ layout, actual, expected }) => {
+      const differs = actual && expected && String(actual) !== String(expected);
+      return { name: layout.name, note: expected ? (differs ? "✕" : "●") : layout.kind };
+    });
+    buttons(byId("tensor-names"), items, name, (chosen) => this.#show(chosen, false));
+    const shown = every.find(({ layout }) => layout.name === name);
+    if (shown) this.tensors.show(shown, this.chosen?.output === name ? this.chosen.index : null);
+    if (scroll) byId("tensor-names").scrollIntoView({ block: "start" });
+  }
+
+  /** @param {number} index @param {boolean} scroll */
+  #pass(index, scroll) {
+    this.pass = index;
+    const { plan, passes, wgsl } = this.session.specimen;
+    const items = passes.map(({ name }, at) => ({ name: `${at + 1}. ${name}` }));
+    buttons(byId("pass-names"), items, items[index].name, (name) => this.#pass(items.findIndex((one) => one.name === name), false));
+    const messages = (this.session.outcome?.messages ?? []).filter(({ pass }) => pass === plan.passes[index].label);
+    const original = wgsl[plan.passes[index].wgsl];
+    const pass = { text: this.session.textOf(index), original, origins: passes[index].origins, messages, template: passes[index].template };
+    drawWgsl(byId("wgsl"), pass, (text) => {
+      if (text === null || text === original) this.session.edits.delete(index);
+      else this.session.edits.set(index, text);
+      this.busy = this.busy.then(() => this.#run());
+    });
+    if (scroll) byId("pass-names").scrollIntoView({ block: "start" });
+  }
+
+  /** @param {string} name @param {number[]} index */
+  async #choose(name, index) {
+    const shown = this.session.buffers().find(({ layout }) => layout.name === name);
+    const output = this.session.specimen.plan.outputs.find(({ buffer }) => buffer === name);
+    if (!shown || !output) return;
+    this.chosen = { output: name, index };
+    const { layout, actual, expected } = shown;
+    const flat = flatOf(layout.shape, index);
+    const code = actual ? codeOf(actual, layout, flat) : null;
+    const right = expected ? codeOf(expected, layout, flat) : 0;
+    try {
+      const told = await desk.tellOf(this.session.specimen.query, output.name, index);
+      const got = { actual: code === null ? "nothing" : textOf(code, layout.dtype), bits: code === null ? "none" : hexOf(code, layout.dtype), expectedBits: hexOf(right, layout.dtype) };
+      drawElement(byId("element"), told, got);
+    } catch (error) {
+      byId("element").replaceChildren(element("p", { className: "failed" }, describe(error)));
+      byId("element").hidden = false;
+    }
+  }
+
+  #trace() {
+    const { decisions = [], variant } = this.session.specimen;
+    const words = /** @type {Record<string, string>} */ ({ accepted: "accepted", demoted: "accepted, but demoted", emulated: "only when forced" });
+    const items = decisions.map((one) => element("li", {}, element(one.variant === variant ? "strong" : "span", {}, one.variant), ` ${words[one.stage] ?? "no"}${one.reason ? `: ${one.reason}` : ""}`));
+    const can = decisions.filter(({ stage }) => stage in words).length;
+    byId("trace").replaceChildren(element("summary", {}, `selection: ${can} of ${decisions.length} variants can run this case here`), element("ol", {}, ...items));
+  }
+
+  /** Runs anew when the operator's files have changed. */
+  async #watch() {
+    const opened = this.session.opened;
+    if (!opened || document.hidden) return;
+    try {
+      const stamp = await desk.stampOf(opened.header.operator);
+      if (this.session.opened === opened && stamp !== opened.header.stamp && stamp !== this.seen) {
+        this.seen = stamp; // a state that does not work is shown once
+        await this.go(true);
+      }
+    } catch (error) {
+      byId("verdict").textContent = `the server does not answer: ${describe(error)}`;
+    }
+  }
+
+  /** @param {string} query */
+  async runQuery(query) {
+    const [operator, name, variant = ""] = query.split(":");
+    const known = this.operators.find(({ id }) => id === operator || id.endsWith(`.${operator}`));
+    if (!known) throw new Error(`no operator ${operator}; there are ${this.operators.map(({ id }) => id).join(", ")}`);
+    byId("operator").value = known.id;
+    fill(byId("case"), known.cases.map((one) => one.name), name);
+    fill(byId("variant"), ["", ...known.variants.map(({ id }) => id)], variant);
+    await this.go();
+    return byId("verdict").textContent;
+  }
+
+  /** @param {string} name @param {number[]} index */
+  inspect(name, index) {
+    const shown = this.session.buffers().find(({ layout }) => layout.name === name);
+    if (!shown) throw new Error(`no buffer ${name}; there are ${this.session.buffers().map(({ layout }) => layout.name).join(", ")}`);
+    const { layout, actual, expected } = shown;
+    const flat = flatOf(layout.shape, index);
+    const read = (/** @type {Uint8Array|null} */ bytes) => bytes && textOf(codeOf(bytes, layout, flat), layout.dtype);
+    this.#choose(name, index);
+    return { index, actual: read(actual), expected: read(expected) };
+  }
+}
+
+/** @param {HTMLSelectElement} select @param {string[]} names @param {string} wanted */
+function fill(select, names, wanted) {
+  select.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
+  const found = names.find((name) => name === wanted || (wanted && name.endsWith(`.${wanted}`)));
+  select.value = found ?? names[0];
+}
+
+/** @param {Facts} facts */
+function adapterLine({ adapter, reason }) {
+  if (!adapter) return `no adapter: ${reason}`;
+  return `${adapter.description || adapter.vendor || "unnamed adapter"}${adapter.driver ? `, ${adapter.driver}` : ""}${adapter.isFallbackAdapter ? " (fallback: software)" : ""}`;
+}
+
+async function main() {
+  const facts = await probe();
+  byId("adapter").textContent = adapterLine(facts);
+  const session = new Session(facts);
+  globalThis.lab.devices = session.devices;
+  const page = new DebugPage(session, await desk.catalogue());
+  offer({
+    "run(query)": { call: (query) => page.runQuery(query), says: 'runs a case, as "ConvInteger:groups:accumulate_spatial"' },
+    plan: { call: () => session.specimen.plan, says: "the plan: buffers, passes, outputs" },
+    buffers: { call: () => session.buffers(), says: "every buffer with its layout, actual and expected bytes" },
+    "inspect(name, index)": { call: (name, index) => page.inspect(name, index), says: 'one element, as lab.inspect("y", [0, 1, 2, 3])' },
+    specimen: { call: () => session.specimen, says: "all that the server said of the case" },
+    lastOutcome: { call: () => session.outcome, says: "what the last run gave: status, messages, times" },
+  });
+  page.start();
+}
+
+main().catch((error) => {
+  byId("verdict").textContent = describe(error);
+  byId("verdict").className = "failed";
+});

@@ -1,0 +1,50 @@
+"""`kernel-lab debug`: one case in a browser with a window and DevTools, on the page that takes it apart."""
+
+from dataclasses import replace
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from kernel_lab.browsing.showing import show
+from kernel_lab.cli import console
+from kernel_lab.cli.console import BrowserOption, PackageOption, ReferenceOption
+from kernel_lab.debugging.desk import Desk
+from kernel_lab.errors import LabError
+from kernel_lab.operators import operator
+from kernel_lab.queries import parse
+from kernel_lab.serving import planner
+from kernel_lab.serving.host import Host
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("debug")
+    def debug(
+        query: Annotated[str, typer.Argument(metavar="OP:CASE[:VARIANT]")],
+        browser: BrowserOption = "default",
+        package: PackageOption = None,
+        reference: ReferenceOption = None,
+    ) -> None:
+        """Open a headed Chromium with DevTools on a case: its plan, WGSL, buffers, the wrong element; edits show."""
+        profile = console.profile(browser, headed=True)
+        if profile.remote is not None:
+            raise LabError("debug starts a browser of this machine; `kernel-lab serve` prints an address for others.")
+        asked = parse(query)
+        operators = console.operators(package, reference)
+        op = operator.among(operators, asked.operator)
+        case = next((case.name for case in op.cases if case.name == asked.case), None)
+        if case is None:
+            raise LabError(f"{op.id} has no case {asked.case!r}: `kernel-lab list {op.id}` shows them.")
+        if asked.variant != "*":
+            op.variant(asked.variant)
+        wanted = ":".join([op.id, case, *([asked.variant] if asked.variant != "*" else [])])
+        host = Host(planner.answer, desk=Desk(operators))
+        try:
+            address = f"{host.address}/debug?query={quote(wanted)}&token={host.hub.token}"
+            console.out.print(f"open     {address}", soft_wrap=True)
+            console.out.print("Close the window, or Ctrl-C, to end.")
+            show(replace(profile, devtools=True), address)
+        except KeyboardInterrupt:
+            console.out.print("ended")
+        finally:
+            host.close()
