@@ -133,7 +133,7 @@ class DebugPage {
     document.body.classList.add("stale");
     byId("problem").hidden = false;
     byId("problem").replaceChildren(element("h2", {}, "The files as they are now do not work"), element("pre", {}, sentence));
-    byId("verdict").textContent = "what is shown below is the last good state";
+    byId("verdict").textContent = this.session.opened ? "✕ see below; under it is the last good state, greyed" : "✕ see below";
     byId("verdict").className = "failed";
   }
 
@@ -164,7 +164,7 @@ class DebugPage {
       const index = plan.passes.findIndex(({ label }) => label === message.pass);
       const edited = this.session.edits.has(index);
       const text = `${message.pass}${message.line ? `, line ${message.line}:${message.column} of its WGSL` : ""}: ${message.text}`;
-      const say = (/** @type {string} */ told) => (message.kind === "error" ? console.error(told) : console.warn(told));
+      const say = message.kind === "error" ? console.error : console.warn; // itself: its caller is where the link leads
       const from = index >= 0 && message.line > 0 && !edited ? sayers(message.pass, passes[index].origins, templates)[message.line - 1] : null;
       if (from) from(say, text);
       else say(text);

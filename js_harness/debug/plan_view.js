@@ -57,12 +57,13 @@ export function drawPlan(place, { plan, passes }, choose) {
 /** @param {number} x @param {number} y @param {number} height @param {string} kind @param {string} title @param {string} note
  * @param {() => void} chosen */
 function box(x, y, height, kind, title, note, chosen) {
+  const below = kind === "pass" ? note : `${kind}, ${note}`;
   const group = svg(
     "g",
-    { class: `box ${kind}`, role: "button", tabindex: 0, "aria-label": `${kind} ${title}, ${note}` },
+    { class: `box ${kind}`, role: "button", tabindex: 0, "aria-label": `${clip(title)} ${clip(below)}` },
     svg("rect", { x, y, width: BOX, height, rx: kind === "pass" ? 3 : 10 }),
-    svg("text", { x: x + 10, y: y + height / 2 - 2, class: "name" }, clip(title)),
-    svg("text", { x: x + 10, y: y + height / 2 + 13, class: "note" }, clip(kind === "pass" ? note : `${kind}, ${note}`)),
+    svg("text", { x: x + 10, y: y + height / 2 - 2, class: "name" }, clip(title), " "),
+    svg("text", { x: x + 10, y: y + height / 2 + 13, class: "note" }, clip(below)),
   );
   group.addEventListener("click", chosen);
   group.addEventListener("keydown", (event) => {

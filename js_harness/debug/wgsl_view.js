@@ -70,7 +70,7 @@ export function drawWgsl(place, { text, original, origins, messages, template },
     element("div", { className: "controls" }, edit, run, back),
     editor,
     changed ? difference(original, text, origins) : "",
-    element("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "WGSL" }, table),
+    element("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": `lines of ${template}` }, table),
   );
 }
 
