@@ -8,6 +8,7 @@ In: a name as given on the command line. Out: a `Profile`. Starts no browser (a 
     hardware                     the same, on a GPU or not at all
     debian-156-lavapipe          SOURCE-MAJOR-ADAPTER: the Chromium 156 of Debian's package, on lavapipe
     npm-141-swiftshader          the same of one that `kernel-lab browsers install npm-141` has got
+    chrome-for-testing-beta-…    the same of a channel: what it was when it was installed last
     /opt/chrome/chrome           that program
     ws://…, cdp+http://…         a browser that runs on another machine (browsing/remote.py)
 """
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_lab.browsing import finding, kept, lavapipe, remote, sources
+from kernel_lab.browsing import finding, getting, kept, lavapipe, remote, sources
 from kernel_lab.browsing.lavapipe import Copy
 from kernel_lab.browsing.masks import Mask
 from kernel_lab.browsing.remote import Remote
@@ -157,10 +158,10 @@ def _named(name: str, headed: bool) -> Profile:
         return on_adapter(name, sources.of(_found(headed)), name, headed=headed)
     if name in ADAPTERS:
         return _with_flags(name, _found(headed), name)
-    parts = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*)-(\d+)-({'|'.join(ADAPTERS)})", name)
+    channels = "|".join(getting.channels())
+    parts = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*-\d+|{channels})-({'|'.join(ADAPTERS)})", name)
     if parts is not None:
-        chromium = sources.find(parts[1], int(parts[2]), headed=headed)
-        return on_adapter(name, chromium, parts[3], headed=headed)
+        return on_adapter(name, sources.find(parts[1], headed=headed), parts[2], headed=headed)
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
         return _of_program(path.name, path.absolute())
