@@ -224,7 +224,7 @@ def perform(
     if not as_json:
         for text in runs.headline(lab.info):
             console.out.print(escape(text))
-    described = {**runs.describe(lab.info), "packages": runs.packages(chosen)}
+    described = {**runs.describe(lab.info), "packages": runs.packages(chosen), "pairs": len(chosen)}
     known = known.there(lab.info)
     verdicts: list[Verdict] = []
     left_over: list[Entry] = []
