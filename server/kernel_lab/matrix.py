@@ -1,8 +1,10 @@
 """The same run in several browsers, each in a process of its own: whatever one of them does, the others go on.
 
-In: names of browsers, the words of `kernel-lab run`. Out: a `Part` of the report for each, with why it is not whole.
+In: names of browsers, the words of `kernel-lab run`; or the folder of an earlier matrix. Out: a `Part` of the report
+for each browser, with why it is not whole.
 """
 
+import json
 import re
 import signal
 import subprocess
@@ -16,7 +18,8 @@ from typing import IO
 
 from kernel_lab.errors import LabError
 from kernel_lab.judging import journal
-from kernel_lab.reporting.report import Part
+from kernel_lab.reporting.report import Browser, Part
+from kernel_lab.reporting.writing import JSON_FILE
 
 OUTPUT_FILE = "output.txt"
 POLL_SECONDS = 0.2
@@ -71,6 +74,28 @@ def perform(
             if running:
                 time.sleep(POLL_SECONDS)
     return [_part(seat, ended[seat], pairs) for seat in places]
+
+
+def kept(folder: Path) -> list[Part] | None:
+    """What an earlier matrix left in its folder, in the order of its browsers; None if no matrix did. LabError if it is
+    damaged.
+    """
+    path = folder / JSON_FILE
+    if not path.is_file() or not journal.is_none(folder):
+        return None
+    try:
+        rows = [Browser.model_validate(row) for row in json.loads(path.read_bytes())["browsers"]]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise LabError(f"{path} cannot be read, or is no {JSON_FILE} of kernel-lab: {error}") from None
+    if not rows:
+        raise LabError(f"{path} names no browser.")
+    parts = []
+    for row, seat in zip(rows, seats([row.name for row in rows], folder), strict=True):
+        there = (seat.folder / journal.FILE).is_file()
+        if not there and row.passed + row.known + row.failed + row.skipped:
+            raise LabError(f"{path} tells of results of {row.name}, but {seat.folder} holds no {journal.FILE}.")
+        parts.append(Part(row.name, (journal.load(seat.folder / journal.FILE),) if there else (), row.reason))
+    return parts
 
 
 def _start(seat: Seat, words: Sequence[str], stack: ExitStack) -> "subprocess.Popen[bytes]":

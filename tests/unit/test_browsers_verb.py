@@ -21,6 +21,8 @@ from kernel_lab.planning.facts import DeviceFacts
 SHELL = Chromium("debian", Path("/usr/bin/shell"), Path("/usr/lib/chromium/chromium-headless-shell"), "156.0.8078.108")
 FULL = Chromium("debian", Path("/usr/bin/full"), Path("/usr/lib/chromium/chromium"), "156.0.8078.108")
 SWIFTSHADER = DeviceFacts(info={"vendor": "google", "description": "SwiftShader", "isFallbackAdapter": True})
+TESTING = "chrome-for-testing"
+INSTALLABLE = ["lavapipe", "debian-MAJOR", "npm-MAJOR", f"{TESTING}-MAJOR", f"{TESTING}-stable|beta|dev|canary"]
 
 KernelLab = Callable[..., tuple[int, str, str]]
 
@@ -55,8 +57,7 @@ def test_list_shows_names_and_what_can_be_installed(kernel_lab: KernelLab) -> No
     assert names == [f"debian-156-{a}" for a in adapters] + [f"debian-156-{a} --headed" for a in adapters]
     assert "lavapipe is not installed: `kernel-lab browsers install lavapipe`." in out
     installable = [line.split("  ")[0] for line in out.splitlines() if line.startswith("kernel-lab browsers install")]
-    names = ["lavapipe", "debian-MAJOR", "npm-MAJOR", "chrome-for-testing-MAJOR"]
-    assert installable == [f"kernel-lab browsers install {name}" for name in names]
+    assert installable == [f"kernel-lab browsers install {name}" for name in INSTALLABLE]
 
 
 def test_list_as_json(kernel_lab: KernelLab) -> None:
@@ -65,7 +66,7 @@ def test_list_as_json(kernel_lab: KernelLab) -> None:
     assert code == 0
     assert [row["executable"] for row in listed["browsers"]] == ["/usr/bin/shell", "/usr/bin/full"]
     assert listed["browsers"][0]["profiles"][1]["usable"] is False
-    assert list(listed["installable"]) == ["lavapipe", "debian-MAJOR", "npm-MAJOR", "chrome-for-testing-MAJOR"]
+    assert list(listed["installable"]) == INSTALLABLE
     assert listed["offers"] == []  # no source was asked
 
 
@@ -98,6 +99,26 @@ def test_install_says_how_to_use_it(kernel_lab: KernelLab, monkeypatch: pytest.M
     assert code == 0
     assert out.startswith("npm-153-swiftshader  156.0.8078.108  google: SwiftShader")
     assert out.endswith("  /cache/shell\nUse it: --browser npm-153-swiftshader\n")
+
+
+def test_one_that_cannot_be_got_keeps_none_of_the_others_from_it(
+    kernel_lab: KernelLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a CI, a channel that is broken today must not take the matrix from the others."""
+
+    def install(name: str, _: object) -> Installed:
+        if name == "npm-131":
+            raise LabError("npm is not there today.")
+        return Installed(SHELL, f"{name}-swiftshader", BrowserInfo("156", "/shell", (), False, "", SWIFTSHADER))
+
+    monkeypatch.setattr(installing, "install_browser", install)
+    code, out, err = kernel_lab("browsers", "install", "npm-131", "npm-153")
+    assert code == 2
+    assert "Use it: --browser npm-153-swiftshader" in out
+    reported, sentence = err.splitlines()
+    assert reported.endswith("npm-131: npm is not there today.")
+    assert sentence == "kernel-lab: not installed: npm-131; why is said above. The others are there."
+    assert kernel_lab("browsers", "install", "npm-131") == (2, "", "kernel-lab: npm is not there today.\n")
 
 
 def test_probe_says_who_answers(kernel_lab: KernelLab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -336,7 +336,7 @@ def test_the_terminal_shows_every_change(compare: Compare, two: tuple[str, str])
 def test_nothing_changed_prints_so(compare: Compare, run_folder: RunFolder) -> None:
     said = compare(run_folder("old", SAME), run_folder("new", SAME))
     assert said.code == 0
-    assert said.out.splitlines()[-2:] == ["gate     failing, skipped, gone: no change", "Nothing changed in 1 results"]
+    assert said.out.splitlines()[-2:] == ["gate     failing, skipped, gone: no change", "Nothing changed in 1 result"]
     assert "Between them" not in said.out
 
 

@@ -32,6 +32,7 @@ chromium-headless-shell | 150.0.7871.100-1~deb12u1 | http://mirror.test/debian b
 # As Puppeteer's command does: a folder of this layout, and one line that says what and where.
 NPX = """\
 [ "$1 $2 $3 $5" = "--yes @puppeteer/browsers install --path" ] || exit 9
+echo "$4" >> "$ASKED"
 at="$6/chrome-headless-shell/linux-156.0.8078.10/chrome-headless-shell-linux64"
 mkdir -p "$at"
 printf '#!/bin/sh\\necho Google Chrome for Testing 156.0.8078.10\\n' > "$at/chrome-headless-shell"
@@ -50,6 +51,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.setenv("KERNEL_LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path / "playwright"))
+    monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     monkeypatch.delenv(finding.ENVIRONMENT_VARIABLE, raising=False)
     monkeypatch.setattr(finding, "PROGRAMS", ())  # the machine's own are not looked at
@@ -115,9 +117,19 @@ def test_name_is_source_and_major() -> None:
     assert [(getting.named(f"{one.name}-156")) for one in getting.SOURCES] == [(one, 156) for one in getting.SOURCES]
 
 
-@pytest.mark.parametrize("name", ["npm", "npm-", "npm-153.0.0", "opera-9", "NPM-153", "chrome-for-testing", ""])
+def test_name_is_source_and_channel_where_the_source_has_some() -> None:
+    *_, testing = getting.SOURCES
+    assert getting.named("chrome-for-testing-beta") == (testing, "beta")
+    assert getting.channels() == [f"chrome-for-testing-{channel}" for channel in ("stable", "beta", "dev", "canary")]
+
+
+MEANINGLESS = ("npm", "npm-", "npm-153.0.0", "npm-beta", "opera-9", "NPM-153", "chrome-for-testing", "")
+
+
+@pytest.mark.parametrize("name", MEANINGLESS)
 def test_name_that_means_nothing_is_a_sentence(name: str) -> None:
-    sentence = f"{name!r} cannot be installed; known: lavapipe, debian-MAJOR, npm-MAJOR, chrome-for-testing-MAJOR. "
+    testing = "chrome-for-testing-MAJOR, chrome-for-testing-stable|beta|dev|canary"
+    sentence = f"{name!r} cannot be installed; known: lavapipe, debian-MAJOR, npm-MAJOR, {testing}. "
     with pytest.raises(LabError, match=re.escape(sentence)):
         getting.named(name)
 
@@ -197,6 +209,39 @@ def test_chrome_for_testing(tool: Tool, started: list[Profile], tmp_path: Path) 
     assert (done.profile, done.chromium.version) == ("chrome-for-testing-156-swiftshader", "156.0.8078.10")
     assert profiles.resolve(done.profile).executable == done.chromium.program
     assert done.chromium.program.is_relative_to(tmp_path / "cache/browsers/chrome-for-testing-156")
+
+
+def test_a_channel_keeps_its_name_whatever_version_it_has(tool: Tool, started: list[Profile], tmp_path: Path) -> None:
+    """So that this week's beta is compared with last week's; beside it the same version is another browser."""
+    tool("npx", NPX)
+    done = installing.install_browser("chrome-for-testing-beta", silent)
+    assert (done.profile, done.chromium.version) == ("chrome-for-testing-beta-swiftshader", "156.0.8078.10")
+    assert done.chromium.program.is_relative_to(tmp_path / "cache/browsers/chrome-for-testing-beta")
+    assert (tmp_path / "asked").read_text() == "chrome-headless-shell@beta\n"
+    with pytest.raises(LabError, match="To get it: `kernel-lab browsers install chrome-for-testing-156`"):
+        profiles.resolve("chrome-for-testing-156-swiftshader")
+    installing.install_browser("chrome-for-testing-156", silent)
+    for name in ("chrome-for-testing-beta", "chrome-for-testing-156"):
+        profile = profiles.resolve(f"{name}-swiftshader")
+        assert profile.executable.is_relative_to(tmp_path / "cache/browsers" / name)
+    with pytest.raises(
+        LabError, match=r"no Chromium dev from source 'chrome-for-testing'.* install chrome-for-testing-"
+    ):
+        profiles.resolve("chrome-for-testing-dev-swiftshader")
+
+
+def test_a_channel_is_got_anew_each_time(tool: Tool, started: list[Profile], tmp_path: Path) -> None:
+    """What it gave before stays until what it gives now has been seen to work."""
+    tool("npx", NPX)
+    installing.install_browser("chrome-for-testing-dev", silent)
+    tool("npx", "exit 1")
+    with pytest.raises(LabError):
+        installing.install_browser("chrome-for-testing-dev", silent)
+    assert profiles.resolve("chrome-for-testing-dev-swiftshader").executable.is_file()
+    tool("npx", NPX.replace("156.0.8078.10", "157.0.1.2"))
+    assert installing.install_browser("chrome-for-testing-dev", silent).chromium.version == "157.0.1.2"
+    assert [(one.name, one.version) for one in kept.every()] == [("chrome-for-testing-dev", "157.0.1.2")]
+    assert profiles.resolve("chrome-for-testing-dev-swiftshader").executable.is_file()
 
 
 def test_old_versions_get_the_flags_that_they_need(tool: Tool, started: list[Profile], tmp_path: Path) -> None:

@@ -56,20 +56,24 @@ def install_lavapipe(report: Report) -> list[Installed]:
 
 
 def install_browser(name: str, report: Report) -> Installed:
-    """Gets a browser by a name like npm-153, unless it is there, and starts it. LabError leaves nothing half-made."""
-    source, major = getting.named(name)
+    """Gets a browser by a name like npm-153, unless it is there, and starts it. LabError leaves nothing half-made.
+
+    What a channel gave earlier gives way to what it gives now: channels move on.
+    """
+    source, version = getting.named(name)
+    channel = version if isinstance(version, str) else ""
     with _exclusive(kept.folder(), report):
-        found = kept.find(source.name, major)
+        found = None if channel else kept.find(name)
         if found is not None:
             report(f"{name} is there already: {found.program}")
             return _answering(sources.of(found.program), report)
         with kept.making(name) as partial:
-            program = source.get(major, partial, report)
-            made = sources.trial(source.name, program)
-            if made.major != major:
-                raise LabError(f"{source.what} gave {made.version} where {major} was asked for: nothing was kept.")
+            program = source.get(version, partial, report)
+            made = sources.trial(source.name, program, channel)
+            if version not in (made.major, made.channel):
+                raise LabError(f"{source.what} gave {made.version} where {version} was asked for: nothing was kept.")
             done = _answering(made, report)
-            found = kept.keep(partial, kept.Kept(source.name, program, made.version))
+            found = kept.keep(partial, kept.Kept(source.name, program, made.version, channel))
     info = replace(done.info, executable=str(found.program))  # it was started where it was unpacked
     return replace(done, chromium=sources.of(found.program), info=info)
 

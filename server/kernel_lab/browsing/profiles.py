@@ -8,6 +8,7 @@ In: a name as given on the command line. Out: a `Profile`. Starts no browser (a 
     hardware                     the same, on a GPU or not at all
     debian-156-lavapipe          SOURCE-MAJOR-ADAPTER: the Chromium 156 of Debian's package, on lavapipe
     npm-141-swiftshader          the same of one that `kernel-lab browsers install npm-141` has got
+    chrome-for-testing-beta-…    the same of a channel: what it was when it was installed last
     /opt/chrome/chrome           that program
     ws://…, cdp+http://…         a browser that runs on another machine (browsing/remote.py)
     next                         one that kernel-lab.toml declares (browsing/declared.py)
@@ -20,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernel_lab.browsing import declared, finding, kept, lavapipe, masks, remote, sources
+from kernel_lab.browsing import declared, finding, getting, kept, lavapipe, masks, remote, sources
 from kernel_lab.browsing.declared import Declared
 from kernel_lab.browsing.lavapipe import Copy
 from kernel_lab.browsing.masks import Mask
@@ -167,10 +168,11 @@ def base(name: str) -> str:
     return seen[-1]
 
 
-def parts(name: str) -> tuple[str, int, str] | None:
-    """Source, major version and adapter of a name like debian-156-lavapipe; None for any other name."""
-    found = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*)-(\d+)-({'|'.join(ADAPTERS)})", name)
-    return None if found is None else (found[1], int(found[2]), found[3])
+def parts(name: str) -> tuple[str, str] | None:
+    """Chromium and adapter of a name like debian-156-lavapipe or chrome-for-testing-beta-swiftshader; else None."""
+    channels = "|".join(getting.channels())
+    found = re.fullmatch(rf"([a-z]+(?:-[a-z]+)*-\d+|{channels})-({'|'.join(ADAPTERS)})", name)
+    return None if found is None else (found[1], found[2])
 
 
 def _declared(name: str, own: Declared, headed: bool, mask: Mask) -> Profile:
@@ -200,8 +202,8 @@ def _named(name: str, headed: bool) -> Profile:
         return _with_flags(name, _found(headed), name)
     versioned = parts(name)
     if versioned is not None:
-        source, major, adapter = versioned
-        return on_adapter(name, sources.find(source, major, headed=headed), adapter, headed=headed)
+        chromium, adapter = versioned
+        return on_adapter(name, sources.find(chromium, headed=headed), adapter, headed=headed)
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
         return _of_program(path.name, path.absolute())

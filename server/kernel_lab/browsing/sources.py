@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,12 +29,15 @@ _DEBIAN_PACKAGES = Path("/var/lib/dpkg/info")
 
 @dataclass(frozen=True, slots=True)
 class Chromium:
-    """An installed Chromium. `executable`: what is started; `program`: the ELF program behind it, in its own folder."""
+    """An installed Chromium. `executable`: what is started; `program`: the ELF program behind it, in its own folder;
+    `channel`: which one's newest version it was when it was got, if it was asked for so.
+    """
 
     source: str
     executable: Path
     program: Path
     version: str
+    channel: str = ""
 
     @property
     def major(self) -> int:
@@ -46,8 +49,8 @@ class Chromium:
 
     @property
     def name(self) -> str:
-        """Its profiles' names without the adapter: `debian-156`."""
-        return f"{self.source}-{self.major}"
+        """Its profiles' names without the adapter: `debian-156`, `chrome-for-testing-beta`."""
+        return f"{self.source}-{self.channel or self.major}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -79,19 +82,20 @@ def of(executable: Path) -> Chromium:
     return chromium
 
 
-def find(source: str, major: int, *, headed: bool = False) -> Chromium:
-    """The preferred one of that source and version. LabError says which there are."""
+def find(name: str, *, headed: bool = False) -> Chromium:
+    """The preferred one of that name, as `debian-156`. LabError says which there are."""
     every = installed()
-    fitting = [chromium for chromium in every if (chromium.source, chromium.major) == (source, major)]
+    fitting = [chromium for chromium in every if chromium.name == name]
     for chromium in fitting:
         if chromium.can_show_windows or not headed:
             return chromium
     if fitting:
         raise LabError(no_window(fitting[0].executable))
     there = ", ".join(map(str, every)) or "none"
+    source, _, version = name.rpartition("-")
     known = source in [one.name for one in getting.SOURCES]
-    get = f" To get it: `kernel-lab browsers install {source}-{major}`." if known else ""
-    raise LabError(f"no Chromium {major} from source {source!r} is on this machine; there are: {there}.{get}")
+    get = f" To get it: `kernel-lab browsers install {name}`." if known else ""
+    raise LabError(f"no Chromium {version} from source {source!r} is on this machine; there are: {there}.{get}")
 
 
 def windowed() -> Chromium | None:
@@ -107,9 +111,9 @@ def no_window(executable: Path) -> str:
     )
 
 
-def trial(source: str, program: Path) -> Chromium:
+def trial(source: str, program: Path, channel: str = "") -> Chromium:
     """A Chromium that has just been unpacked. LabError if it cannot say its version."""
-    chromium = Chromium(source, program, program, "0")
+    chromium = Chromium(source, program, program, "0", channel)
     try:
         said = subprocess.run(
             [str(program), "--version"],
@@ -127,11 +131,11 @@ def trial(source: str, program: Path) -> Chromium:
             f"{program} does not answer to --version: {words}. "
             f"The libraries that a Chromium needs come with the system's: `apt-get install {finding.PACKAGE}`."
         )
-    return Chromium(source, program, program, found[0])
+    return replace(chromium, version=found[0])
 
 
 def _kept() -> list[Chromium]:
-    return [Chromium(one.source, one.program, one.program, one.version) for one in kept.every()]
+    return [Chromium(one.source, one.program, one.program, one.version, one.channel) for one in kept.every()]
 
 
 def _executables() -> Iterator[Path]:

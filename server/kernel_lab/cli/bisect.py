@@ -12,12 +12,13 @@ from kernel_lab import bisecting, line, matrix, runs
 from kernel_lab.bisecting import Version
 from kernel_lab.browsing import getting, installing, profiles, sources
 from kernel_lab.cli import console
-from kernel_lab.cli.compare import described, print_changes
+from kernel_lab.cli.comparisons import Comparison, described, show
 from kernel_lab.cli.console import JsonOption, PackageOption, ReferenceOption
 from kernel_lab.cli.run import DeadlineOption, RepeatOption, ReportOption
 from kernel_lab.errors import LabError
 from kernel_lab.judging import changes
 from kernel_lab.judging.changes import WORDS, Changes, Kind, Run
+from kernel_lab.judging.columns import Column
 from kernel_lab.judging.journal import new_run_folder
 from kernel_lab.queries import parse
 from kernel_lab.reporting import writing
@@ -91,7 +92,8 @@ def add_to(app: typer.Typer) -> None:
 
         found = bisecting.search(len(names), changed)
         last, first = tested[found.last_good], tested[found.first_bad]
-        step = changes.changes(last, first)
+        column = Column("", changes.changes(last, first))
+        told = Comparison(last.name, first.name, [column], {kind: kind})
         order = [good, *names, bad]
         parts = sorted(trial.parts.values(), key=lambda part: order.index(part.name))
         writing.write(trial.folder, parts)
@@ -101,13 +103,13 @@ def add_to(app: typer.Typer) -> None:
             console.print_json(
                 {
                     "kind": kind, "queries": targets, "last_good": last.name, "first_bad": first.name,
-                    "untested": untested, "states": states, "changes": described(step, {kind: kind}),
+                    "untested": untested, "states": states, "changes": described(told),
                     "report": str(trial.folder / writing.PAGE_FILE),
                 }
             )  # fmt: skip
             return
         console.out.print()
-        print_changes(step, {kind: kind})
+        show(told)
         for name, reason in untested.items():
             console.out.print(f"not tested, and between them: {escape(name)}: {escape(reason)}")
         console.out.print(f"report   {escape(str(trial.folder / writing.PAGE_FILE))}")
@@ -121,12 +123,10 @@ def _ends(good: str, bad: str) -> tuple[tuple[Version, Version], str]:
         parts = profiles.parts(profiles.base(name))
         if parts is None:
             raise LabError(f"{option}: {name!r} names no version of a Chromium. Give {_END}")
-        source, major, adapter = parts
-        if source in [one.name for one in getting.SOURCES] and (source, major) not in [
-            (chromium.source, chromium.major) for chromium in sources.installed()
-        ]:
-            installing.install_browser(f"{source}-{major}", lambda text: console.err.print(f"[dim]{escape(text)}[/]"))
-        found.append(Version(f"{source}-{major}", sources.find(source, major).version, here=True))
+        chromium, adapter = parts
+        if chromium not in [one.name for one in sources.installed()]:
+            installing.install_browser(chromium, lambda text: console.err.print(f"[dim]{escape(text)}[/]"))
+        found.append(Version(chromium, sources.find(chromium).version, here=True))
         adapters.append(adapter)
     if adapters[0] != adapters[1]:
         raise LabError(f"--good is on {adapters[0]} and --bad on {adapters[1]}: take the same adapter for both.")

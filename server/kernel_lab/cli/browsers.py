@@ -19,7 +19,7 @@ from kernel_lab.errors import LabError
 
 INSTALLABLE = {
     "lavapipe": "Mesa's software adapter for the Chromiums above: f16, subgroups of 8, subgroup matrices",
-    **{f"{source.name}-MAJOR": source.what for source in getting.SOURCES},
+    **getting.known(),
 }
 
 
@@ -54,19 +54,36 @@ def add_to(app: typer.Typer) -> None:
 
     @browsers.command("install")
     def install(names: Annotated[list[str], typer.Argument(metavar="NAME...", help=", ".join(INSTALLABLE))]) -> None:
-        """Get something and see that it works. What is there is kept, until `kernel-lab cache clear --all`."""
+        """Get something and see that it works. What is there is kept, until `kernel-lab cache clear --all`; a channel's
+        newest is got each time.
+
+        One that cannot be got keeps none of the others from it; exit code 2 at the end.
+        """
         for name in names:
             if name != "lavapipe":
                 getting.named(name)  # all names are read before anything is got
         report = _reporter()
+        failed = []
         for name in names:
-            if name == "lavapipe":
-                _show(installing.install_lavapipe(report))
-                console.out.print("Use it: --browser lavapipe")
-            else:
-                done = installing.install_browser(name, report)
-                _show([done])
-                console.out.print(f"Use it: --browser {done.profile}")
+            try:
+                _install(name, report)
+            except LabError as failure:
+                if len(names) == 1:
+                    raise
+                report(f"{name}: {failure}")
+                failed.append(name)
+        if failed:
+            raise LabError(f"not installed: {', '.join(failed)}; why is said above. The others are there.")
+
+
+def _install(name: str, report: Callable[[str], None]) -> None:
+    if name == "lavapipe":
+        _show(installing.install_lavapipe(report))
+        console.out.print("Use it: --browser lavapipe")
+    else:
+        done = installing.install_browser(name, report)
+        _show([done])
+        console.out.print(f"Use it: --browser {done.profile}")
 
 
 def _show(results: list[Installed]) -> None:
@@ -108,7 +125,7 @@ def _row(chromium: Chromium, probe: bool, say: Callable[[str], None]) -> dict[st
 
 def _state(chromium: Chromium, adapter: str, probe: bool, say: Callable[[str], None]) -> dict[str, Any]:
     """A profile and what is known of it. Where a headless shell has taken the name, a full browser has it --headed."""
-    headed = sources.find(chromium.source, chromium.major) != chromium
+    headed = sources.find(chromium.name) != chromium
     name = f"{chromium.name}-{adapter}{' --headed' if headed else ''}"
     say(f"starting {name}" if probe else f"looking at {name}")
     try:

@@ -1,39 +1,21 @@
-"""`kernel-lab compare`: what changed between two runs, for a terminal, a pull request or a program."""
+"""`kernel-lab compare`: what changed between two runs, or between two matrices, browser by browser."""
 
-import html
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from kernel_lab.cli import console
+from kernel_lab import matrix as matrices
+from kernel_lab.cli import comparisons, console
+from kernel_lab.cli.comparisons import Comparison
 from kernel_lab.cli.console import JsonOption
 from kernel_lab.errors import LabError
 from kernel_lab.judging import changes, journal
-from kernel_lab.judging.changes import (
-    FACTOR,
-    GATES,
-    LEAST_MS,
-    RELEASE,
-    RESOLUTION_MS,
-    WORDS,
-    Change,
-    Changes,
-    Kind,
-    Noise,
-    Run,
-)
-
-SHOWN = 10
-"""Lines of one kind and cause on a terminal."""
-SHOWN_IN_MARKDOWN = 50
-"""The same in a comment, which GitHub ends at 65,536 characters."""
+from kernel_lab.judging.changes import FACTOR, GATES, LEAST_MS, RELEASE, Kind, Noise, Run
+from kernel_lab.judging.columns import NO_OLD, Column, columns
+from kernel_lab.reporting.report import Part
 
 _RELEASE = ",".join(RELEASE)
-_RUN = "a report folder, a journal, or the name of a run in the cache."
+_RUN = "a report folder, of `matrix` too; a journal; or the name of a run in the cache."
 OldArgument = Annotated[str, typer.Argument(metavar="OLD", help=f"The run that is known: {_RUN}")]
 NewArgument = Annotated[str, typer.Argument(metavar="NEW", help="The run to be judged: the same.")]
 GateOption = Annotated[
@@ -55,6 +37,13 @@ FactorOption = Annotated[
     ),
 ]
 LeastOption = Annotated[float, typer.Option("--time-ms", metavar="MS", min=0, help="… and also so far from it.")]
+NoOldOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-no-old",
+        help="Where there is no OLD, as in a CI's first run, say so: whatever fails then counts as newly failing.",
+    ),
+]
 MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print a comment for a pull request.")]
 
 
@@ -66,25 +55,26 @@ def add_to(app: typer.Typer) -> None:
         gate: GateOption = _RELEASE,
         time_factor: FactorOption = FACTOR,
         time_ms: LeastOption = LEAST_MS,
+        allow_no_old: NoOldOption = False,
         markdown: MarkdownOption = False,
         as_json: JsonOption = False,
     ) -> None:
         """Say what changed between two runs: results, selection, outputs, messages, times, and the browsers themselves.
 
-        Exit code 1 only for what --gate names, 2 if a run cannot be read or nothing ran in it.
+        Exit code 1 only for what --gate names; 2 if a run cannot be read or nothing ran in it, or if a browser of the
+        matrix NEW has no results, or not all.
         """
         if markdown and as_json:
             raise LabError("--markdown and --json: only one of them can be printed.")
         gated = _gated(gate)
-        older, newer = (changes.run_of(name, map(journal.load, journal.locate(name))) for name in (old, new))
-        found = changes.changes(older, newer, Noise(time_factor, time_ms))
+        told = Comparison(old, new, _columns(old, new, Noise(time_factor, time_ms), allow_no_old), gated)
         if as_json:
-            console.print_json(described(found, gated))
+            console.print_json(comparisons.described(told))
         elif markdown:
-            typer.echo("\n".join(_markdown(found, gated)))
+            typer.echo(comparisons.markdown(told))
         else:
-            print_changes(found, gated)
-        raise typer.Exit(1 if _stopping(found, gated) else 0)
+            comparisons.show(told)
+        raise typer.Exit(2 if told.faults else 1 if told.stopping else 0)
 
 
 def _gated(text: str) -> dict[str, Kind]:
@@ -97,177 +87,37 @@ def _gated(text: str) -> dict[str, Kind]:
     return {word: GATES[word] for word in words}
 
 
-def _stopping(found: Changes, gated: dict[str, Kind]) -> list[Change]:
-    return [change for change in found.found if change.kind in gated.values()]
+def _columns(old: str, new: str, noise: Noise, allow_no_old: bool) -> list[Column]:
+    """Two runs as one column, or two matrices. LabError if one of them cannot be read, or is not what the other is."""
+    older, newer = _matrix(old), _matrix(new)
+    none = allow_no_old and older is None and not _is_run(old)
+    if newer is None:
+        run = _run(new)
+        if older is not None:
+            raise LabError(_other(old, new))
+        if none:
+            return [Column("", changes.first(run), remark=NO_OLD)]
+        return [Column("", changes.changes(_run(old), run, noise))]
+    if older is None and not none:
+        journal.locate(old)  # has a sentence for what is not there
+        raise LabError(_other(new, old))
+    return columns(older or [], newer, noise)
 
 
-def _who(run: Run) -> tuple[str, str, str]:
-    """The browser, the adapter and the counts of a run."""
-    parts = [f"{count:,} {outcome}" for outcome, count in run.count.items()]
-    return f"Chromium {run.browser.get('version')}", str(run.adapter.get("description", "none")), ", ".join(parts)
+def _matrix(name: str) -> list[Part] | None:
+    return next((parts for place in journal.places(name) if (parts := matrices.kept(place)) is not None), None)
 
 
-def _verdict(found: Changes, gated: dict[str, Kind]) -> str:
-    if not gated:
-        return "gate     none"
-    stopping = len(_stopping(found, gated))
-    return f"gate     {', '.join(gated)}: {f'{stopping:,} changes' if stopping else 'no change'}"
+def _run(name: str) -> Run:
+    return changes.run_of(name, map(journal.load, journal.locate(name)))
 
 
-def _grouped(found: Changes) -> Iterator[tuple[Kind, str, list[Change]]]:
-    """The changes by kind and cause."""
-    for kind in WORDS:
-        for cause, group in groupby(found.of(kind), key=lambda change: change.cause):
-            yield kind, cause, list(group)
+def _is_run(name: str) -> bool:
+    try:
+        return bool(journal.locate(name))
+    except LabError:
+        return False
 
 
-def _between(found: Changes) -> list[tuple[str, str]]:
-    rows = [(contrast.what, str(contrast)) for contrast in found.contrasts]
-    if found.rewritten:
-        rows.append(("WGSL", f"other text in {found.rewritten:,} of {found.compared:,} results"))
-    return rows
-
-
-def _times(found: Changes) -> Iterator[tuple[str, str]]:
-    for times in found.times:
-        told = f"{changes.milliseconds(times.old_median)} → {changes.milliseconds(times.new_median)}"
-        yield times.stage, f"median {told} in {times.results:,} results, which scatter by ×{times.scatter:.2f}"
-    if found.untimed:
-        yield "times", found.untimed
-    elif found.times:
-        software = (
-            "; a software adapter's depend on what else its machine does" if found.new.adapter.get("fallback") else ""
-        )
-        yield "clock", f"steps of {RESOLUTION_MS} ms, each time measured once{software}"
-
-
-# A terminal.
-
-
-def print_changes(found: Changes, gated: dict[str, Kind]) -> None:
-    """All that changed, the most important first."""
-    for word, run in (("old", found.old), ("new", found.new)):
-        browser, adapter, counts = _who(run)
-        console.out.print(f"[bold]{word}[/]      {escape(run.name)}")
-        for text in (f"{browser}; {adapter}", counts):
-            console.out.print(f"         {escape(text)}")
-    _print_rows("Between them", _between(found), [])
-    for kind, cause, group in _grouped(found):
-        rows = [(change.query, _one_line(change.told)) for change in group[:SHOWN]]
-        more = [f"… and {len(group) - SHOWN:,} more; --json has all"] if len(group) > SHOWN else []
-        title = f"{WORDS[kind]}{f', {cause}' if cause else ''}: {len(group):,}"
-        _print_rows(title, rows, more, _style(kind, kind in gated.values()))
-    console.out.print()
-    for what, told in _times(found):
-        console.out.print(f"[dim]{what:<12} {escape(told)}[/]")
-    headline = found.headline
-    console.out.print(escape(_verdict(found, gated)))
-    console.out.print(f"[bold]{escape(headline[0].upper() + headline[1:])}[/]")
-
-
-def _print_rows(title: str, rows: Sequence[tuple[str, str]], more: Sequence[str], style: str = "bold") -> None:
-    if not rows:
-        return
-    width = max(len(name) for name, _ in rows)
-    console.out.print(f"\n[{style}]{escape(title)}[/]")
-    for name, told in rows:
-        console.out.print(f"  {escape(f'{name:<{width}}')}  [dim]{escape(told)}[/]")
-    for text in more:
-        console.out.print(f"  {escape(text)}")
-
-
-def _style(kind: Kind, gated: bool) -> str:
-    if kind in ("passing", "faster"):
-        return "cyan"
-    return "bold yellow on red" if gated else "bold"
-
-
-def _one_line(text: str) -> str:
-    """The first line of a message; the journal has the rest."""
-    first, _, rest = text.strip().partition("\n")
-    return f"{first} …" if rest else first
-
-
-# A pull request.
-
-
-def _markdown(found: Changes, gated: dict[str, Kind]) -> Iterator[str]:
-    stopping = _stopping(found, gated)
-    counted = f"{len(stopping):,} at the gate" if stopping else "nothing at the gate"
-    yield f"### kernel-lab: {found.headline}"
-    yield ""
-    yield f"Gate: {', '.join(gated) or 'none'}; {counted}." if gated else "No gate."
-    yield ""
-    yield from _table(
-        ("", "old", "new"),
-        [
-            ("run", *(_code(run.name) for run in (found.old, found.new))),
-            *zip(
-                ("browser", "adapter", "results"),
-                *(map(_cell, _who(run)) for run in (found.old, found.new)),
-                strict=True,
-            ),
-        ],
-    )
-    rows = [(_cell(what), _cell(told)) for what, told in _between(found)]
-    if rows:
-        yield from _details(f"{len(rows):,} differences between the browsers", ("what", "difference"), rows)
-    for kind, cause, group in _grouped(found):
-        rows = [(_code(change.query), _cell(_one_line(change.told))) for change in group[:SHOWN_IN_MARKDOWN]]
-        if len(group) > SHOWN_IN_MARKDOWN:
-            rows.append((f"… and {len(group) - SHOWN_IN_MARKDOWN:,} more", ""))
-        title = f"{len(group):,} {WORDS[kind]}{f': {cause}' if cause else ''}"
-        yield from _details(title, ("result", "change"), rows)
-    rows = [(_cell(what), _cell(told)) for what, told in _times(found)]
-    if rows:
-        yield from _details("Times", ("what", "time"), rows)
-
-
-def _details(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from ("", f"<details><summary>{html.escape(title, quote=False)}</summary>", "")
-    yield from _table(head, rows)
-    yield from ("", "</details>")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def _cell(text: str) -> str:
-    """Text that means nothing in a Markdown table, whatever is in it."""
-    for mark, instead in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("*", "\\*"), ("_", "\\_"), ("`", "\\`")):
-        text = text.replace(mark, instead)
-    return " ".join(text.split())
-
-
-def _code(text: str) -> str:
-    return f"`{' '.join(text.split())}`".replace("|", "\\|")
-
-
-# A program.
-
-
-def described(found: Changes, gated: dict[str, Kind]) -> dict[str, Any]:
-    """The same as a JSON object."""
-
-    def run(one: Run) -> dict[str, Any]:
-        header = {key: one.header.get(key) for key in ("browser", "adapter", "machine", "started")}
-        return {"name": one.name, "counts": one.count, **header}
-
-    return {
-        "old": run(found.old),
-        "new": run(found.new),
-        "browsers": [{**asdict(contrast), "told": str(contrast)} for contrast in found.contrasts],
-        "compared": found.compared,
-        "rewritten": found.rewritten,
-        "counts": {kind: len(found.of(kind)) for kind in WORDS},
-        "changes": [asdict(change) for change in found.found],
-        "times": [asdict(times) for times in found.times],
-        "times_not_compared": found.untimed,
-        "resolution_ms": RESOLUTION_MS,
-        "gate": list(gated),
-        "at_the_gate": len(_stopping(found, gated)),
-    }
+def _other(matrix: str, run: str) -> str:
+    return f"{matrix} is a matrix and {run} one run: of the matrix, name one browser's folder, as in {matrix}/BROWSER."

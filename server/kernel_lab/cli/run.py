@@ -225,7 +225,7 @@ def perform(
         for text in runs.headline(lab.info):
             console.out.print(escape(text))
     made_of = runs.describe_packages((pair.operator for pair in chosen), lab.profile)
-    described = {**runs.describe(lab.info), **made_of}
+    described = {**runs.describe(lab.info), **made_of, "pairs": len(chosen)}
     known = known.there(lab.info)
     verdicts: list[Verdict] = []
     left_over: list[Entry] = []

@@ -93,6 +93,12 @@ class Run:
         return {outcome: found[outcome] for outcome in OUTCOMES if outcome != "known" or found[outcome]}
 
     @property
+    def missing(self) -> int:
+        """How many of the pairs that it was to run have no result, as far as its journal says how many those were."""
+        planned: int = self.header.get("pairs", 0)
+        return max(0, planned - len(self.results))
+
+    @property
     def adapter(self) -> Record:
         return self.header.get("adapter") or {}
 
@@ -147,7 +153,14 @@ class Changes:
         """One line: the kinds that occur, with their numbers."""
         counts = Counter(change.kind for change in self.found)
         parts = [f"{counts[kind]:,} {word}" for kind, word in WORDS.items() if counts[kind]]
-        return ", ".join(parts) or f"nothing changed in {self.compared:,} results"
+        if not self.old.results:
+            parts = [counted(len(self.new.results), "result"), *parts]
+        return ", ".join(parts) or f"nothing changed in {counted(self.compared, 'result')}"
+
+
+def counted(number: int, word: str) -> str:
+    """A number and what it counts: `1 result`, `2 results`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def run_of(name: str, journals: Iterable[Kept]) -> Run:
@@ -185,6 +198,13 @@ def changes(old: Run, new: Run, noise: Noise = Noise()) -> Changes:
     found.sort(key=lambda change: (order.index(change.kind), change.cause))  # stable: as the runs had them
     other = (*contrasts.browsers(old.header, new.header), *contrasts.machines(old.header, new.header))
     return Changes(old, new, other, tuple(found), len(both), _rewritten(both), tuple(times), untimed)
+
+
+def first(new: Run) -> Changes:
+    """The same where nothing is known of before: what fails fails newly, and that the rest runs is no news."""
+    old = Run("", {}, {})
+    every = [change for after in new.results.values() for change in _of_pair(None, after, old, new)]
+    return Changes(old, new, (), tuple(change for change in every if change.kind == "failing"), 0, 0, ())
 
 
 # Between results.

@@ -150,7 +150,7 @@ def locate(name: str) -> list[Path]:
     """The journals that a report folder, a file, or the name of a run in the cache stands for: several where workers of
     pytest kept one each. LabError if there is none.
     """
-    for place in (Path(name), runs_folder() / name):
+    for place in places(name):
         if place.is_file():
             return [place]
         found = [place / FILE] if (place / FILE).is_file() else sorted(place.glob(f"gw*/{FILE}"))
@@ -159,6 +159,16 @@ def locate(name: str) -> list[Path]:
     raise LabError(
         f"{name}: there is no {FILE}; give a report folder, a journal, or the name of a run in {runs_folder()}."
     )
+
+
+def places(name: str) -> list[Path]:
+    """Where a run of that name may be: a folder or file as given, or one in the cache."""
+    return [Path(name), runs_folder() / name]
+
+
+def is_none(folder: Path) -> bool:
+    """Whether a folder has no journal of its own."""
+    return not (folder / FILE).is_file() and not any(folder.glob(f"gw*/{FILE}"))
 
 
 def last_run(commands: Collection[str] = ("run", "pytest")) -> Path | None:

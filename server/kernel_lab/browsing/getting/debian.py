@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernel_lab.browsing import archive, finding
 from kernel_lab.browsing.finding import Report
-from kernel_lab.browsing.getting.source import asked, chosen, newest_of_each, told
+from kernel_lab.browsing.getting.source import Version, asked, chosen, newest_of_each, told
 from kernel_lab.errors import LabError
 
 SHELL, COMMON = "chromium-headless-shell", "chromium-common"
@@ -21,6 +21,7 @@ class Debian:
 
     name = "debian"
     what = f"Debian's {SHELL}, through apt"
+    channels = ()
 
     def offered(self) -> Mapping[int, str]:
         lines = asked(["apt-cache", "madison", SHELL], _NEED).splitlines()
@@ -29,15 +30,15 @@ class Debian:
             raise LabError(f"apt's lists name no {SHELL}: run `apt-get update` as root, then start again.")
         return newest_of_each(versions)
 
-    def get(self, major: int, folder: Path, report: Report) -> Path:
+    def get(self, version: Version, folder: Path, report: Report) -> Path:
         report(f"{self.name}: asking apt")
         if shutil.which("apt-cache"):
             finding.apt_offers(SHELL, report)  # fetches lists where there are none and we may
-        version = chosen(self, major)
+        full = chosen(self, version)
         downloads = folder / "downloads"
         downloads.mkdir()
         # As root apt would download as another user, who cannot write here.
-        command = ["apt-get", "download", "-o", "APT::Sandbox::User=", f"{SHELL}={version}", f"{COMMON}={version}"]
+        command = ["apt-get", "download", "-o", "APT::Sandbox::User=", f"{SHELL}={full}", f"{COMMON}={full}"]
         told(command, _NEED, report, downloads)
         archive.unpack(sorted(downloads.glob("*.deb")), folder, report)
         for file in downloads.iterdir():
@@ -45,5 +46,5 @@ class Debian:
         downloads.rmdir()
         program = folder / "usr/lib/chromium" / SHELL
         if not program.is_file():
-            raise LabError(f"Debian's {SHELL} {version} holds no {program.relative_to(folder)}.")
+            raise LabError(f"Debian's {SHELL} {full} holds no {program.relative_to(folder)}.")
         return program

