@@ -35,7 +35,7 @@ def create_app(hub: Hub) -> ASGIApp:
     """The application, behind its guard. The harness's files are looked up anew for each request, so edits show on
     reload.
     """
-    app = FastAPI(title="kernel-lab", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="kernel-lab", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
 
     @app.get("/")
     async def index() -> Response:
