@@ -1,30 +1,39 @@
 """The FastAPI application: the harness's files, large inputs, `/plan` for pages, and one WebSocket per page.
 
-In: a Hub. Out: an ASGI application. Serves only the files listed at start; changes nothing on disk.
+In: a Hub. Out: an ASGI application. Serves only the harness's own files, by name; changes nothing on disk. What cannot
+be answered is a sentence: `{"error": ...}`.
 """
 
 import mimetypes
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.responses import FileResponse, JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocketDisconnect
 
 from kernel_lab import resources
 from kernel_lab.errors import LabError
+from kernel_lab.serving import request_body
 from kernel_lab.serving.guard import Guard
 from kernel_lab.serving.hub import Disconnected, Hub, Link
 
-MAX_PLAN_BYTES = 1024 * 1024
 _SERVED = {".js", ".html", ".css", ".svg", ".map"}
 
 
 def harness_files(folder: Path | None = None) -> dict[str, Path]:
-    """The harness's own files by name; nothing below node_modules, no configuration."""
+    """The harness's own files by name; nothing below node_modules, no configuration, no link to a file of another
+    kind.
+    """
     root = folder or resources.js_harness()
-    return {path.name: path for path in sorted(root.iterdir()) if path.is_file() and path.suffix in _SERVED}
+    return {path.name: path for path in sorted(root.iterdir()) if path.is_file() and _is_served(path)}
+
+
+def _is_served(path: Path) -> bool:
+    return path.suffix in _SERVED and path.resolve().suffix in _SERVED
 
 
 def create_app(hub: Hub) -> ASGIApp:
@@ -42,7 +51,7 @@ def create_app(hub: Hub) -> ASGIApp:
         return _file(name)
 
     @app.get("/blobs/{page}/{number}/{name}")
-    async def blob(page: str, number: int, name: str) -> Response:
+    async def blob(page: str, number: str, name: str) -> Response:
         data = hub.served.get(f"/blobs/{page}/{number}/{name}")
         if data is None:
             return _not_found(f"no input {name!r} is waiting for run {number}.")
@@ -53,15 +62,15 @@ def create_app(hub: Hub) -> ASGIApp:
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MAX_PLAN_BYTES:
-                return _problem(413, f"a request to /plan may have {MAX_PLAN_BYTES:,} bytes.")
-        try:
-            return JSONResponse(dict(hub.plan(_json(body))))
-        except LabError as error:
-            return _problem(400, str(error))
+            if len(body) > request_body.MAX_BYTES:
+                return _problem(413, f"a request to /plan may have {request_body.MAX_BYTES:,} bytes.")
+        return JSONResponse(dict(hub.plan(request_body.read(body))))
 
     @app.websocket("/session")
     async def session(socket: WebSocket, page: str = "") -> None:
+        if not hub.expects(page):
+            await socket.close(1008, "nobody expects this page")
+            return
         await socket.accept()
 
         async def send(data: bytes) -> None:
@@ -71,7 +80,9 @@ def create_app(hub: Hub) -> ASGIApp:
                 raise Disconnected from None
 
         link = Link(send)
-        hub.arrived(page, link)
+        if not hub.arrived(page, link):  # two of that name at once
+            await socket.close(1008, "another page of this name was first")
+            return
         try:
             while True:
                 link.deliver(await socket.receive_bytes())
@@ -84,6 +95,18 @@ def create_app(hub: Hub) -> ASGIApp:
         finally:
             link.close()
 
+    @app.exception_handler(LabError)
+    async def refused(_: Request, error: LabError) -> Response:
+        return _problem(400, str(error))
+
+    @app.exception_handler(HTTPException)
+    async def not_answered(request: Request, error: HTTPException) -> Response:
+        return _problem(error.status_code, f"{request.method} {request.url.path}: {error.detail}.", error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, __: ClientDisconnect) -> Response:
+        return _problem(400, "the request ended before its body did.")
+
     return Guard(app, hub.token)
 
 
@@ -95,21 +118,9 @@ def _file(name: str) -> Response:
     return FileResponse(path, media_type=kind, headers={"Cache-Control": "no-cache"})
 
 
-def _json(body: bytes) -> dict[str, Any]:
-    import json
-
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
-        raise LabError("the body of POST /plan must be JSON.") from None
-    if not isinstance(data, dict):
-        raise LabError("the body of POST /plan must be a JSON object.")
-    return data
-
-
 def _not_found(sentence: str) -> Response:
     return _problem(404, sentence)
 
 
-def _problem(status: int, sentence: str) -> Response:
-    return JSONResponse({"error": sentence}, status_code=status)
+def _problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": sentence}, status_code=status, headers=headers)
