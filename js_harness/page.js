@@ -104,7 +104,11 @@ async function answer(data) {
 async function main() {
   const facts = await probe();
   display.adapter(facts);
-  const name = new URLSearchParams(location.search).get("page") ?? "";
+  const name = new URLSearchParams(location.search).get("page");
+  if (name === null) {
+    display.connection("none: opened by hand, for getKernel");
+    return;
+  }
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   const socket = new WebSocket(`${scheme}//${location.host}/session?page=${encodeURIComponent(name)}`);
   socket.binaryType = "arraybuffer";

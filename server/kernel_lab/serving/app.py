@@ -1,34 +1,42 @@
 """The FastAPI application: the harness's files, large inputs, `/plan` for pages, and one WebSocket per page.
 
-In: a Hub. Out: an ASGI application. Serves only the files listed at start; changes nothing on disk.
+In: a Hub. Out: an ASGI application. Serves only the harness's own files, by name; changes nothing on disk. What cannot
+be answered is a sentence: `{"error": ...}`.
 """
 
 import mimetypes
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response, WebSocket
 from fastapi.responses import FileResponse, JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocketDisconnect
 
 from kernel_lab import resources
 from kernel_lab.errors import LabError
+from kernel_lab.serving import request_body
 from kernel_lab.serving.guard import Guard
 from kernel_lab.serving.hub import Debugger, Disconnected, Hub, Link
 
-MAX_PLAN_BYTES = 1024 * 1024
 _BYTES = "application/octet-stream"
 _SERVED = {".js", ".html", ".css", ".svg", ".map"}
 
 
 def harness_files(folder: Path | None = None) -> dict[str, Path]:
-    """The harness's own files by name, and those of its debug page as debug/NAME; no configuration, nothing else."""
+    """The harness's own files by name, and those of its debug page as debug/NAME; no configuration, no link to a file
+    of another kind.
+    """
     root = folder or resources.js_harness()
-    found = [*root.iterdir(), *(root / "debug").glob("*")]
-    files = {path.relative_to(root).as_posix(): path for path in sorted(found)}
-    return {name: path for name, path in files.items() if path.is_file() and path.suffix in _SERVED}
+    files = {path.relative_to(root).as_posix(): path for path in sorted([*root.iterdir(), *(root / "debug").glob("*")])}
+    return {name: path for name, path in files.items() if path.is_file() and _is_served(path)}
+
+
+def _is_served(path: Path) -> bool:
+    return path.suffix in _SERVED and path.resolve().suffix in _SERVED
 
 
 def create_app(hub: Hub) -> ASGIApp:
@@ -46,7 +54,7 @@ def create_app(hub: Hub) -> ASGIApp:
         return _file(name)
 
     @app.get("/blobs/{page}/{number}/{name}")
-    async def blob(page: str, number: int, name: str) -> Response:
+    async def blob(page: str, number: str, name: str) -> Response:
         data = hub.served.get(f"/blobs/{page}/{number}/{name}")
         if data is None:
             return _not_found(f"no input {name!r} is waiting for run {number}.")
@@ -54,13 +62,16 @@ def create_app(hub: Hub) -> ASGIApp:
 
     @app.post("/plan")
     async def plan(request: Request) -> Response:
-        return await _answered(request, lambda asked: JSONResponse(dict(hub.plan(asked))))
+        return JSONResponse(dict(hub.plan(await _asked(request))))
 
     if hub.desk is not None:
         app.include_router(debug_routes(hub.desk))
 
     @app.websocket("/session")
     async def session(socket: WebSocket, page: str = "") -> None:
+        if not hub.expects(page):
+            await socket.close(1008, "nobody expects this page")
+            return
         await socket.accept()
 
         async def send(data: bytes) -> None:
@@ -70,7 +81,9 @@ def create_app(hub: Hub) -> ASGIApp:
                 raise Disconnected from None
 
         link = Link(send)
-        hub.arrived(page, link)
+        if not hub.arrived(page, link):  # two of that name at once
+            await socket.close(1008, "another page of this name was first")
+            return
         try:
             while True:
                 link.deliver(await socket.receive_bytes())
@@ -82,6 +95,18 @@ def create_app(hub: Hub) -> ASGIApp:
             await socket.close(1003, f"no message: {error}"[:120])
         finally:
             link.close()
+
+    @app.exception_handler(LabError)
+    async def refused(_: Request, error: LabError) -> Response:
+        return _problem(400, str(error))
+
+    @app.exception_handler(HTTPException)
+    async def not_answered(request: Request, error: HTTPException) -> Response:
+        return _problem(error.status_code, f"{request.method} {request.url.path}: {error.detail}.", error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, __: ClientDisconnect) -> Response:
+        return _problem(400, "the request ended before its body did.")
 
     return Guard(app, hub.token)
 
@@ -96,38 +121,31 @@ def debug_routes(desk: Debugger) -> APIRouter:
 
     @router.get("/catalogue")
     async def catalogue() -> Response:
-        return _sentenced(lambda: JSONResponse(dict(desk.catalogue())))
+        return JSONResponse(dict(desk.catalogue()))
 
     @router.post("/specimen")
     async def specimen(request: Request) -> Response:
-        return await _answered(request, lambda asked: Response(desk.specimen(asked), media_type=_BYTES))
+        return Response(desk.specimen(await _asked(request)), media_type=_BYTES)
 
     @router.post("/element")
     async def element(request: Request) -> Response:
-        return await _answered(request, lambda asked: JSONResponse(dict(desk.element(asked))))
+        return JSONResponse(dict(desk.element(await _asked(request))))
 
     @router.get("/stamp/{name}")
     async def stamp(name: str) -> Response:
-        return _sentenced(lambda: JSONResponse(dict(desk.stamp(name))))
+        return JSONResponse(dict(desk.stamp(name)))
 
     return router
 
 
-async def _answered(request: Request, answer: Callable[[dict[str, Any]], Response]) -> Response:
-    """What the JSON of a request's body is answered with."""
+async def _asked(request: Request) -> dict[str, Any]:
+    """The JSON object that a request's body is. LabError or HTTPException if it is none, or too large."""
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_PLAN_BYTES:
-            return _problem(413, f"a request to {request.url.path} may have {MAX_PLAN_BYTES:,} bytes.")
-    return _sentenced(lambda: answer(_json(body, request.url.path)))
-
-
-def _sentenced(answer: Callable[[], Response]) -> Response:
-    try:
-        return answer()
-    except LabError as error:
-        return _problem(400, str(error))
+        if len(body) > request_body.MAX_BYTES:
+            raise HTTPException(413, f"the body of a request may have {request_body.MAX_BYTES:,} bytes")
+    return request_body.read(body, request.url.path)
 
 
 def _file(name: str) -> Response:
@@ -138,21 +156,9 @@ def _file(name: str) -> Response:
     return FileResponse(path, media_type=kind, headers={"Cache-Control": "no-cache"})
 
 
-def _json(body: bytes, path: str) -> dict[str, Any]:
-    import json
-
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
-        raise LabError(f"the body of POST {path} must be JSON.") from None
-    if not isinstance(data, dict):
-        raise LabError(f"the body of POST {path} must be a JSON object.")
-    return data
-
-
 def _not_found(sentence: str) -> Response:
     return _problem(404, sentence)
 
 
-def _problem(status: int, sentence: str) -> Response:
-    return JSONResponse({"error": sentence}, status_code=status)
+def _problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": sentence}, status_code=status, headers=headers)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_MESSAGE_BYTES = 2**31 - 1
+"""Of a page that somebody expects, whose results may be this large; no other page has a session."""
+MAX_HEAD_BYTES = 16 * 1024
+"""Of a request's address and headers: what h11 keeps of a request that is not complete."""
 
 
 class Host:
@@ -112,6 +115,8 @@ def _server_of(hub: Hub) -> "uvicorn.Server":
         log_level="error",
         access_log=False,
         lifespan="off",
+        http="h11",
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         ws_max_size=MAX_MESSAGE_BYTES,
         ws_per_message_deflate=False,
         ws_ping_interval=None,

@@ -79,10 +79,15 @@ class Hub:
         self._waiting[page] = future
         return future
 
-    def arrived(self, page: str, link: Link) -> bool:
-        """Hands a connection to whoever expects it; False if nobody does (a page opened by hand): it may then only
-        plan.
+    def expects(self, page: str) -> bool:
+        """Whether anybody waits for that page. A page opened by hand has no session: nobody would read what it sends,
+        however much that is. It may only plan.
         """
+        future = self._waiting.get(page)
+        return future is not None and not future.done()
+
+    def arrived(self, page: str, link: Link) -> bool:
+        """Hands a connection to whoever expects it; False if nobody does."""
         future = self._waiting.pop(page, None)
         if future is None or future.done():
             return False

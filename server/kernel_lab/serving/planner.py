@@ -3,16 +3,19 @@ nowhere else.
 
 In: the page's JSON `{op, version, dtypes, shapes, attrs, facts, variant?}`. Out: `{plan, wgsl, valueChecks, outputs,
 decisions}`, or `{refused: sentence}`. LabError if the JSON is no request.
+
+A page may say anything. What it says of shapes is bounded here, so that no number derived from them takes long to
+compute or to print; what it says of its adapter has the types that planning relies on.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernel_lab.errors import LabError
-from kernel_lab.operators import operator
+from kernel_lab.operators import dtypes, operator
 from kernel_lab.operators.requests import Request
 from kernel_lab.planning import facts as device_facts
 from kernel_lab.planning import plans, scopes, selection
@@ -22,21 +25,38 @@ from kernel_lab.planning.values import active_checks
 from kernel_lab.serving import frames
 
 CONTRACT_VERSION = 1
+MAX_RANK = 64
+"""numpy's."""
+MAX_ELEMENTS = 2**53 - 1
+"""Of a dimension and of a tensor: how far a page's JavaScript counts."""
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class PageAdapter(BaseModel):
+    """What planning reads of an adapter, among what else a page says of it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    subgroupMinSize: Count | None = None
+    subgroupMaxSize: Count | None = None
+    subgroupMatrixConfigs: list[dict[str, str | int]] | None = None
 
 
 class PageFacts(BaseModel):
     """What a page says of its adapter, as its hello does; None for the adapter where it has none."""
 
-    adapter: dict[str, Any] | None
+    adapter: PageAdapter | None
     features: list[str] = []
     languageFeatures: list[str] = []
-    limits: dict[str, int] = {}
+    limits: dict[str, Count] = {}
     reason: str | None = None
 
     @property
     def device(self) -> DeviceFacts | None:
-        report = self.model_dump()
-        return device_facts.facts_of({**report, "limits": {**WEBGPU_DEFAULT_LIMITS, **self.limits}})
+        adapter = self.adapter and self.adapter.model_dump(exclude_unset=True)
+        limits = {**WEBGPU_DEFAULT_LIMITS, **self.limits}
+        return device_facts.facts_of({**self.model_dump(), "adapter": adapter, "limits": limits})
 
 
 class PlanRequest(BaseModel):
@@ -64,6 +84,11 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
         return {"refused": f"version: got {asked.version}, but there is version {CONTRACT_VERSION} only."}
     if any(size < 0 for shape in asked.shapes.values() for size in shape) or asked.dtypes.keys() != asked.shapes.keys():
         raise LabError("dtypes and shapes must name the same inputs, and sizes must be 0 or more.")
+    for role, sizes in asked.shapes.items():
+        if len(sizes) > MAX_RANK:
+            raise LabError(f"shapes.{role}: got rank {len(sizes):,}; the rank may be at most {MAX_RANK}.")
+        if max([*sizes, dtypes.numel(tuple(sizes))]) > MAX_ELEMENTS:
+            raise LabError(f"shapes.{role}: got {sizes}; a tensor may have at most {MAX_ELEMENTS:,} elements.")
     op = operator.named(asked.op)
     shapes = {role: tuple(shape) for role, shape in asked.shapes.items()}
     scope = scopes.scope_of(op, Request(op.id, asked.dtypes, shapes, asked.attrs))
