@@ -10,6 +10,7 @@ from kernel_lab.cli import (
     browsers,
     compare,
     explain,
+    inspect,
     listing,
     matrix,
     mutate,
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 listing.add_to(app)
 explain.add_to(app)
+inspect.add_to(app)
 run.add_to(app)
 matrix.add_to(app)
 report.add_to(app)
