@@ -41,8 +41,8 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """`element`, `value`, `writers`: where an element was asked for. `inspected`: the writer whose probes these are, the
-    last if there are several. `probes`: None where nobody stored there, or no template has any.
+    """`element`, `value`, `writers`: where an element was asked for. `inspected`: the writer whose probes these are; of
+    several the last. `probes`: None where nobody stored there, or no template has any.
     """
 
     query: str

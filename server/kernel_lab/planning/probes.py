@@ -90,9 +90,9 @@ def _check(arguments: str, where: str) -> None:
         raise LabError(f"{where}: a probe is one call and nothing else, as in {EXAMPLE}; found {given}.")
     named = call.kwargs or call.dyn_args or call.dyn_kwargs
     if named or len(call.args) not in (2, 3):
-        count = "named ones" if named else len(call.args)
+        count = "named arguments" if named else f"{len(call.args)} argument{'s' * (len(call.args) != 1)}"
         raise LabError(
-            f"{where}: {given} has {count} arguments; a probe takes a name, a WGSL expression and, where it cannot be "
+            f"{where}: {given} has {count}; a probe takes a name, a WGSL expression and, where it cannot be "
             f'known, its type, in this order: {EXAMPLE} or {{{{ probe("sum", "sum", "i32") }}}}.'
         )
     for argument, what in zip(call.args, ("name", "value", "type"), strict=False):
