@@ -154,8 +154,9 @@ def test_no_probe_is_an_error_that_says_how_to_write_one(tiny: Tiny) -> None:
 def test_a_pass_that_is_not_there_is_an_error(tiny: Tiny) -> None:
     scope = tiny(main_of('{{ probe("it", "1u") }}'))
     assert debug(scope, pass_id="copy").passes[0].wgsl.text.count("lab_probe_u32(0u") == 1
-    with pytest.raises(LabError, match=r"has no pass 'paste' \(its passes: copy\)"):
-        debug(scope, pass_id="paste")
+    for ask in (debug, lambda *_, **asked: probing.has_probes(scope, scope.operator.variant("plain"), FACTS, **asked)):
+        with pytest.raises(LabError, match=r"has no pass 'paste' \(its passes: copy\)"):
+            ask(scope, pass_id="paste")
 
 
 def test_a_device_without_a_storage_buffer_to_spare_is_told_so(tiny: Tiny) -> None:

@@ -104,7 +104,7 @@ def what_to_look_at(invocation: str | None, every: bool, element: str | None) ->
         return Element(match["name"].strip(), _numbers(match["index"] or "", f"--element {element}"))
     if every:
         return EVERY
-    given = _numbers(invocation or "0", f"--invocation {invocation}")
+    given = _numbers("0" if invocation is None else invocation, f"--invocation {invocation}")
     if not 1 <= len(given) <= 3:
         raise LabError(f"--invocation {invocation}: must be one to three numbers: X, X,Y or X,Y,Z.")
     x, y, z = (*given, 0, 0)[:3]

@@ -74,11 +74,7 @@ def probes_of(
     """
     plan = plans.plan_of(scope, variant, facts)
     marked = plans.plan_of(scope, variant, facts, probes=True)
-    chosen = [item for item in marked.passes if pass_id in (None, _id(item))]
-    if pass_id is not None and not chosen:
-        raise LabError(
-            f"{plan.label} has no pass {pass_id!r} (its passes: {', '.join(map(_id, plan.passes)) or 'none'})."
-        )
+    chosen = _chosen(marked, pass_id)
     sites: list[Site] = []
     done = {}
     for item in (item for item in chosen if MARKER in item.wgsl.text):
@@ -98,9 +94,17 @@ def probes_of(
 
 
 def has_probes(scope: Scope, variant: Variant, facts: DeviceFacts, pass_id: str | None = None) -> bool:
-    """Whether there is anything for `probes_of` to show."""
+    """Whether there is anything for `probes_of` to show; LabError if there is no such pass."""
     marked = plans.plan_of(scope, variant, facts, probes=True)
-    return any(MARKER in item.wgsl.text for item in marked.passes if pass_id in (None, _id(item)))
+    return any(MARKER in item.wgsl.text for item in _chosen(marked, pass_id))
+
+
+def _chosen(plan: Plan, pass_id: str | None) -> list[PlannedPass]:
+    found = [item for item in plan.passes if pass_id in (None, _id(item))]
+    if pass_id is not None and not found:
+        there = ", ".join(map(_id, plan.passes)) or "none: every output is empty"
+        raise LabError(f"{plan.label} has no pass {pass_id!r} (its passes: {there}).")
+    return found
 
 
 def _id(item: PlannedPass) -> str:
