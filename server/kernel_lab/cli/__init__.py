@@ -11,6 +11,7 @@ from kernel_lab.cli import (
     compare,
     debug,
     explain,
+    inspect,
     listing,
     matrix,
     mutate,
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 listing.add_to(app)
 explain.add_to(app)
+inspect.add_to(app)
 run.add_to(app)
 matrix.add_to(app)
 report.add_to(app)

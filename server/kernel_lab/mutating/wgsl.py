@@ -311,12 +311,17 @@ def _reached(tokens: list[Token], bodies: Mapping[str, range], entry: str) -> se
 
 
 def _types(code: Code, opening: int, body: range) -> dict[str, str]:
-    types = dict(_declared(list(code.tokens), code.partner, opening))
+    return types_within(code, body, dict(_declared(list(code.tokens), code.partner, opening)))
+
+
+def types_within(code: Code, body: range, known: Mapping[str, str]) -> dict[str, str]:
+    """What is known of a body's local names, given what is known of others. A name declared twice has its last type."""
+    types = dict(known)
     for index in body:
         if code.at(index) not in ("let", "var", "const") or code.at(index + 1) == "<":
             continue
         end = index + 1
-        while code.at(end) != ";":
+        while code.at(end) != ";" and end < body.stop:  # in a text that does not compile there may be none
             end = code.partner[end] + 1 if code.partner.get(end, -1) > end else end + 1
         equals = next((at for at in range(index, end) if code.at(at) == "="), end)
         if code.at(index + 2) == ":":

@@ -1,7 +1,8 @@
 """Templates as text: `{% include "file" %}` expanded before rendering, with the origin of every line.
 
 In: file names and the folders to look in. Out: `Source`: lines and where each comes from. Jinja's own include exports
-no macros, so inclusion is textual; import, from and extends are refused.
+no macros, so inclusion is textual; import, from and extends are refused. Probes are left out here, unless for a debug
+run.
 """
 
 import re
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_lab.errors import LabError
+from kernel_lab.planning import probes as probe_lines
 
 _INCLUDE = re.compile(r"""^\s*\{%-?\s*include\s+(['"])(?P<name>[^'"]+)\1\s*-?%\}\s*$""")
 _REFUSED = re.compile(r"\{%[-+]?\s*(import|from|extends|include)\b")
@@ -45,24 +47,25 @@ class Source:
         return self.origins[min(max(line, 1), len(self.origins)) - 1] if self.origins else Origin(self.name, 1)
 
 
-def read(name: str, folders: tuple[Path, ...]) -> Source:
+def read(name: str, folders: tuple[Path, ...], *, probes: bool = False) -> Source:
     """The template of that name with its includes in place; LabError names file and line of whatever is wrong.
+    `probes`: with a marker for each probe.
 
     Remembered until one of its files changes.
     """
-    known = _read.get((name, folders))
+    known = _read.get((name, folders, probes))
     if known is not None and all(_changed(path) == time for path, time in known[1]):
         return known[0]
     lines: list[str] = []
     origins: list[Origin] = []
     files: list[Path] = []
-    _collect(name, folders, lines, origins, files, ())
+    _collect(name, folders, lines, origins, files, (), probes)
     source = Source(name, "\n".join(lines) + "\n", tuple(origins))
-    _read[name, folders] = source, tuple((path, _changed(path)) for path in files)
+    _read[name, folders, probes] = source, tuple((path, _changed(path)) for path in files)
     return source
 
 
-_read: dict[tuple[str, tuple[Path, ...]], tuple[Source, tuple[tuple[Path, int], ...]]] = {}
+_read: dict[tuple[str, tuple[Path, ...], bool], tuple[Source, tuple[tuple[Path, int], ...]]] = {}
 
 
 def _changed(path: Path) -> int:
@@ -101,6 +104,7 @@ def _collect(
     origins: list[Origin],
     files: list[Path],
     above: tuple[str, ...],
+    probes: bool,
 ) -> None:
     if name in above or len(above) >= _DEPTH:
         raise LabError(f"{above[-1]}: including {name!r} goes round or deeper than {_DEPTH}: {' > '.join(above)}.")
@@ -118,7 +122,12 @@ def _collect(
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         include = _INCLUDE.match(line)
         if include:
-            _collect(include["name"], folders, lines, origins, files, (*above, name))
+            _collect(include["name"], folders, lines, origins, files, (*above, name), probes)
+            continue
+        if probe_lines.is_probe(line, f"{name}:{number}"):
+            if probes:
+                lines.append(probe_lines.marked(line))
+                origins.append(Origin(name, number))
             continue
         refused = _REFUSED.search(line)
         if refused:

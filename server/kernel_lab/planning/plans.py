@@ -106,8 +106,10 @@ class Plan:
         return next((item.wgsl for item in self.passes if item.label == label), None)
 
 
-def plan_of(scope: Scope, variant: Variant, facts: DeviceFacts) -> Plan:
-    """The plan; LabError (with file and line) if the variant cannot be laid out or rendered."""
+def plan_of(scope: Scope, variant: Variant, facts: DeviceFacts, *, probes: bool = False) -> Plan:
+    """The plan; LabError (with file and line) if the variant cannot be laid out or rendered. `probes`: its WGSL has the
+    markers of probes, which `debugging/probing.py` replaces.
+    """
     label = f"{scope.operator.id}:{variant.id}"
     tensors = layout.tensors_of(variant, scope, facts)
     buffers = [
@@ -124,7 +126,7 @@ def plan_of(scope: Scope, variant: Variant, facts: DeviceFacts) -> Plan:
         values = layout.variant_values(variant, scope, facts)
         for item in variant.passes:
             try:
-                planned, uniforms = _pass(item, variant, scope, values, facts, {b.name for b in buffers})
+                planned, uniforms = _pass(item, variant, scope, values, facts, {b.name for b in buffers}, probes)
             except Unmet as error:
                 raise LabError(f"{label}:{item.id}: {error}") from None
             passes.append(planned)
@@ -142,8 +144,9 @@ def _fill(tensor: layout.Tensor) -> int | None:
 
 
 def _pass(
-    item: Pass, variant: Variant, scope: Scope, values: Mapping[str, Any], facts: DeviceFacts, known: set[str]
-) -> tuple[PlannedPass, list[PlannedBuffer]]:
+    item: Pass, variant: Variant, scope: Scope, values: Mapping[str, Any], facts: DeviceFacts, known: set[str],
+    probes: bool,
+) -> tuple[PlannedPass, list[PlannedBuffer]]:  # fmt: skip
     constants = {name: scope.values["constants"][name] for name in scope.values["constants"]}
     names = {**values, "constants": Names(constants), "pass": item.id, "variant": variant.id}
     for name, expression in {**variant.constants, **item.constants}.items():  # each may read those before it
@@ -162,7 +165,8 @@ def _pass(
         "source": {k: _source_value(v, names) for k, v in (item.source.inputs if item.source else {}).items()},
         "env": {"wgsl": {"resourceDeclarations": declarations.resource_declarations(item.bindings, names)}},
     }
-    wgsl = rendering.render(includes.read(item.template, scope.operator.template_folders), context)
+    source = includes.read(item.template, scope.operator.template_folders, probes=probes)
+    wgsl = rendering.render(source, context)
     limit = facts.limits["maxComputeWorkgroupsPerDimension"]
     counts = layout.workgroups(item.dispatch, names, limit)
     return PlannedPass(label, item.template, wgsl, item.entryPoint, tuple(bindings), counts), made

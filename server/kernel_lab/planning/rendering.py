@@ -11,7 +11,7 @@ byte what rendering without it gives (`rendered_plainly`; a test compares the tw
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -111,8 +111,14 @@ def _render(source: Source, names: str) -> Wgsl:
         last = source.origins[ord(marks[-1]) - _FIRST_MARK] if marks else last if not line.strip() else None
         origins.append(last)
         lines.append(_unmarked(line))
-    text = "\n".join(lines)
-    return Wgsl(text, hashlib.sha256(text.encode()).hexdigest(), tuple(_filled(origins)))
+    return wgsl_of("\n".join(lines), tuple(_filled(origins)))
+
+
+def wgsl_of(text: str, origins: Sequence[Origin | None]) -> Wgsl:
+    """A text as `Wgsl`; lines behind the last origin have none."""
+    lines = text.count("\n") + 1
+    told = (*origins[:lines], *[None] * (lines - len(origins)))
+    return Wgsl(text, hashlib.sha256(text.encode()).hexdigest(), told)
 
 
 def rendered_plainly(source: Source, names: Mapping[str, Any]) -> str:
