@@ -72,6 +72,14 @@ export const specimen = async (query, facts, mask) =>
 /** @param {string} query @param {string} output @param {number[]} index @returns {Promise<ElementTold>} */
 export const tellOf = async (query, output, index) => (await ask("element", { query, output, index })).json();
 
+/**
+ * @typedef {{query: string, facts: Facts, mask: string[], buffer?: string, index?: number[], run_pass?: string,
+ *   workgroup?: number[], local_index?: number, words?: string}} Look  see InspectAsked in debugging/desk.py
+ */
+/** The plan of a debug run, or what its words mean. @param {Look} look @returns {Promise<any>} */
+export const inspect = async (look) =>
+  decode(await (await ask("inspect", { ...look, facts: pageFacts(look.facts) })).arrayBuffer()).header;
+
 /** The digest of the operator's files as they are now. @param {string} operator @returns {Promise<string>} */
 export const stampOf = async (operator) => (await (await ask(`stamp/${encodeURIComponent(operator)}`)).json()).stamp;
 

@@ -51,6 +51,50 @@ export function drawElement(place, told, got) {
   place.hidden = false;
 }
 
+/**
+ * Who wrote the element, and a button for the probes of each writer.
+ * @param {HTMLElement} place @param {any} told  writers, as debugging/writers.py tells them
+ * @param {(writer: any) => Promise<any>} probe
+ */
+export function drawWriters(place, told, probe) {
+  const parts = [element("h3", {}, "Who wrote it")];
+  if (told.writers.length === 0) parts.push(element("p", { className: "failed" }, "No invocation stored to it."));
+  for (const writer of told.writers) {
+    const { workgroup_id, local_invocation_index, global_invocation_id } = writer.invocation;
+    const from = writer.file ? `${writer.file}:${writer.line}` : "";
+    const box = element("div", { className: "writer" });
+    box.append(
+      element("p", {}, `pass ${writer.pass}: workgroup [${workgroup_id.join(", ")}], invocation ${local_invocation_index} of it, global id [${global_invocation_id.join(", ")}]${writer.times > 1 ? `, ${writer.times} times` : ""}`),
+      element("p", {}, element("code", {}, `${from}  ${writer.text}`)),
+    );
+    if (writer.has_probes) {
+      const button = element("button", { type: "button" }, "What its probes saw");
+      button.addEventListener("click", async () => {
+        button.disabled = true;
+        box.append(probesOf(await probe(writer)));
+      });
+      box.append(button);
+    }
+    parts.push(box);
+  }
+  if (told.elements_watched > 1) parts.push(element("p", { className: "note" }, `${told.elements_watched} elements share the word that was watched: a writer need not have changed this one.`));
+  if (told.lost > 0) parts.push(element("p", { className: "failed" }, `${told.lost} stores more were not recorded.`));
+  place.replaceChildren(...parts);
+}
+
+/** @param {any} told  probes, as debugging/probing.py tells them */
+function probesOf(told) {
+  const rows = told.probes.map((/** @type {any} */ one) => [one.order, one.name, one.type, Array.isArray(one.value) ? `(${one.value.join(", ")})` : String(one.value), one.file ? `${one.file}:${one.line}` : ""]);
+  const silent = told.silent.map((/** @type {any} */ one) => `${one.name} (${one.file}:${one.line})`).join(", ");
+  return element(
+    "div",
+    { className: "probes" },
+    tableOf(["order", "probe", "type", "value", "template"], rows),
+    told.lost > 0 ? element("p", {}, `${told.lost} values more did not fit.`) : null,
+    silent ? element("p", { className: "note" }, `silent: ${silent}`) : null,
+  );
+}
+
 /** The taps of a window as they lie in w, a table a channel: x above w, padding marked.
  * @param {string[]} columns @param {(string|number)[][]} rows */
 function windowsOf(columns, rows) {

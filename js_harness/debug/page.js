@@ -6,7 +6,7 @@ import { probe } from "../facts.js";
 import { offer } from "./console.js";
 import * as desk from "./desk.js";
 import { buttons, byId, element } from "./dom.js";
-import { drawElement } from "./element_view.js";
+import { drawElement, drawWriters } from "./element_view.js";
 import { drawPlan } from "./plan_view.js";
 import { Session } from "./session.js";
 import { sayers } from "./source_map.js";
@@ -242,9 +242,28 @@ class DebugPage {
       const told = await desk.tellOf(this.session.specimen.query, output.name, index);
       const got = { actual: code === null ? "nothing" : textOf(code, layout.dtype), bits: code === null ? "none" : hexOf(code, layout.dtype), expectedBits: hexOf(right, layout.dtype) };
       drawElement(byId("element"), told, got);
+      await this.#writers(name, index);
     } catch (error) {
       byId("element").replaceChildren(element("p", { className: "failed" }, describe(error)));
       byId("element").hidden = false;
+    }
+  }
+
+  /** A second run finds who stored there. @param {string} name @param {number[]} index */
+  async #writers(name, index) {
+    const place = element("div", { id: "writers" });
+    byId("element").append(place);
+    if (this.session.edits.size > 0) {
+      place.append(element("p", { className: "note" }, "Who wrote it is told of the template's WGSL only, not of an edited one."));
+      return;
+    }
+    try {
+      const told = await this.session.inspect({ buffer: name, index }, this.mask);
+      drawWriters(place, told, ({ pass, invocation }) =>
+        this.session.inspect({ run_pass: pass, workgroup: invocation.workgroup_id, local_index: invocation.local_invocation_index }, this.mask),
+      );
+    } catch (error) {
+      place.append(element("p", { className: "note" }, `Who wrote it is not known: ${error instanceof Error ? error.message : describe(error)}`));
     }
   }
 

@@ -11,6 +11,7 @@ import * as desk from "./desk.js";
 /** @import {Shown} from "./tensor_view.js" */
 
 const DEADLINE_MS = 60_000;
+const MOST_RECORDS = 500; // what one request holds
 
 export class Session {
   devices = new Devices();
@@ -82,6 +83,35 @@ export class Session {
     for (const { buffer, blob } of execution.outcome.read) this.bytes.set(buffer, execution.blobs[blob].slice());
     execution.release();
     return execution.outcome;
+  }
+
+  /** A debug run: the server's plan for what is looked for, run here, and what the server reads in its buffer.
+   * @param {Omit<desk.Look, "query"|"facts"|"mask"|"words">} look @param {string[]} mask */
+  async inspect(look, mask) {
+    const { operator, case: name, variant, inputs } = this.specimen;
+    const asked = { ...look, query: `${operator}:${name}:${variant}`, facts: this.facts, mask };
+    const { plan, wgsl, read } = await desk.inspect(asked);
+    const blobs = /** @type {Opened} */ (this.opened).blobs;
+    const job = {
+      plan: { ...plan, outputs: [] },
+      sources: new Map(inputs.map(({ buffer, blob }) => [buffer, blobs[blob]])),
+      expected: {},
+      read: [read.buffer],
+      deadlineMs: DEADLINE_MS,
+      timing: false,
+      keep: false,
+    };
+    const { outcome, blobs: found, release } = await execute(job, this.devices, new Map(Object.entries(wgsl)));
+    if (outcome.status !== "ok") throw new Error(`the debug run: ${outcome.status}: ${outcome.messages.map(({ text }) => text).join("; ")}`);
+    const words = new Uint32Array(found[outcome.read[0].blob].slice().buffer);
+    release();
+    const kept = Math.min(words[0], MOST_RECORDS);
+    const left_over = words[0] - kept;
+    words[0] = kept;
+    const bytes = new Uint8Array(words.buffer, 0, 4 * (1 + kept * read.record_words));
+    const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    const { told } = await desk.inspect({ ...asked, words: hex });
+    return { ...told, lost: told.lost + left_over };
   }
 
   /** Every buffer of the plan as it can be looked at now. @returns {Shown[]} */

@@ -99,6 +99,24 @@ def test_a_sum_is_spelled_out_and_its_window_laid_out(looking: Callable[..., Any
     assert padding > 0, "the first output reads the padding"
 
 
+def test_who_wrote_an_element_and_what_its_probes_saw(looking: Callable[..., Any], files: Path) -> None:
+    template = files / "lab.test.Copy" / "copy.wgsl.jinja"
+    probe = '{{ probe("before", "x[index]", "u32") }}'
+    template.write_text(template.read_text().replace(f"  {STORE}", f"  {probe}\n  {STORE}"))
+
+    async def look(page: Page) -> tuple[str, str]:
+        await page.wait_for_selector("#writers .writer")
+        writer = await page.inner_text("#writers")
+        await page.click("#writers button")
+        return writer, await page.inner_text("#writers .probes tbody tr")
+
+    writer, probed = looking("Copy:seven:off_by_one", look)
+    line = template.read_text().splitlines().index(f"  {STORE}") + 1
+    assert "pass copy: workgroup [0, 0, 0], invocation 5 of it, global id [5, 0, 0]" in writer
+    assert f"copy.wgsl.jinja:{line}" in writer
+    assert probed.split() == ["0", "before", "u32", "66", f"copy.wgsl.jinja:{line - 1}"]
+
+
 def test_each_line_of_wgsl_stands_beside_its_template_s(looking: Callable[..., Any]) -> None:
     async def look(page: Page) -> list[list[str]]:
         rows = "[...document.querySelectorAll('#wgsl tbody tr')]"

@@ -3,20 +3,29 @@
 In: operators, questions of the page as JSON. Out: JSON, or messages of the wire format. Reads files, changes none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kernel_lab.debugging import specimen
+from kernel_lab import line
+from kernel_lab.debugging import probing, specimen, writers
+from kernel_lab.debugging.instrument import BUFFER
+from kernel_lab.debugging.records import RECORD_WORDS, Choice
 from kernel_lab.errors import LabError
 from kernel_lab.operators import operator as operators
 from kernel_lab.operators.cases import Case
+from kernel_lab.operators.dtypes import Array
+from kernel_lab.operators.manifest import Variant
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import facts as device_facts
+from kernel_lab.planning import plans
 from kernel_lab.planning.facts import DeviceFacts
+from kernel_lab.planning.plans import Plan
+from kernel_lab.planning.scopes import Scope
 from kernel_lab.queries import parse
-from kernel_lab.serving import wire
+from kernel_lab.serving import frames, wire
 from kernel_lab.serving.planner import PageFacts
 
 
@@ -38,6 +47,19 @@ class ElementAsked(_Asked):
     query: str
     output: str
     index: list[int]
+
+
+class InspectAsked(SpecimenAsked):
+    """Who wrote an element of a buffer; or, with `workgroup`, what the probes of that invocation of a pass saw.
+    `words`: what the debug run left in its buffer, in hex; without them the answer is the plan of that run.
+    """
+
+    buffer: str = ""
+    index: list[int] = []
+    run_pass: str | None = None
+    workgroup: tuple[int, int, int] | None = None
+    local_index: int = 0
+    words: str | None = None
 
 
 Form = TypeVar("Form", bound=_Asked)
@@ -75,6 +97,26 @@ class Desk:
         operator, case, _ = self._named(asked.query)
         return specimen.element(operator, case, asked.output, tuple(asked.index))
 
+    def inspect(self, body: Mapping[str, Any]) -> bytes:
+        """The answer to POST /debug/inspect, which a page asks twice: for a plan, and for what its words mean."""
+        asked = _read(InspectAsked, body)
+        operator, case, name = self._named(asked.query)
+        if name is None:
+            raise LabError("a debug run needs a variant: OPERATOR:CASE:VARIANT.")
+        scope, variant, facts = line.check(operator, case), operator.variant(name), _facts(asked)
+        if not isinstance(scope, Scope):
+            raise LabError(f"{case.query} is refused: {scope.sentence}")
+        plan, tell = _debug_run(asked, scope, variant, facts)
+        if asked.words is None:
+            read = {"buffer": BUFFER, "record_words": RECORD_WORDS}
+            texts = frames.wgsl_texts(plan, set())
+            return wire.encode({"plan": frames.plan_header(plan), "wgsl": texts, "read": read}, [])
+        try:
+            words = np.frombuffer(bytes.fromhex(asked.words), np.uint32)
+            return wire.encode({"told": tell(words)}, [])
+        except (ValueError, IndexError):
+            raise LabError("words: these are not the words of that debug run.") from None
+
     def stamp(self, name: str) -> dict[str, str]:
         """The digest of an operator's files as they are now; one that has changed is read anew."""
         operator = operators.among(self._operators, name)
@@ -90,6 +132,33 @@ class Desk:
         if case is None:
             raise LabError(f"{operator.id} has no case {asked.case!r}: `kernel-lab list {operator.id}` shows them.")
         return operator, case, None if asked.variant == "*" else asked.variant
+
+
+def _debug_run(
+    asked: InspectAsked, scope: Scope, variant: Variant, facts: DeviceFacts
+) -> tuple[Plan, Callable[[Array], dict[str, Any]]]:
+    """The plan that finds what is asked for, and what its words mean, as JSON."""
+    if asked.workgroup is not None:
+        choice = Choice("workgroup", asked.workgroup, asked.local_index)
+        plan, probes_in = probing.probes_of(scope, variant, facts, choice, asked.run_pass)
+
+        def probes(words: Array) -> dict[str, Any]:
+            found = probes_in(words)
+            silent = [{"name": site.name, **site.json} for site in found.silent]
+            return {"probes": [probed.json for probed in found.values], "lost": found.lost, "silent": silent}
+
+        return plan, probes
+    whole = plans.plan_of(scope, variant, facts)
+    plan, writers_in = writers.writers_of(whole, asked.buffer, tuple(asked.index))
+
+    def wrote(words: Array) -> dict[str, Any]:
+        found, rows = writers_in(words), []
+        for writer in found.found:
+            name = writer.site.label.rpartition(":")[2]
+            rows.append({**writer.json, "has_probes": probing.has_probes(scope, variant, facts, name)})
+        return {"writers": rows, "elements_watched": found.shared, "lost": found.lost}
+
+    return plan, wrote
 
 
 def _facts(asked: SpecimenAsked) -> DeviceFacts:

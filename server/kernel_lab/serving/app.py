@@ -131,6 +131,10 @@ def debug_routes(desk: Debugger) -> APIRouter:
     async def element(request: Request) -> Response:
         return JSONResponse(dict(desk.element(await _asked(request))))
 
+    @router.post("/inspect")
+    async def inspect(request: Request) -> Response:
+        return Response(desk.inspect(await _asked(request)), media_type=_BYTES)
+
     @router.get("/stamp/{name}")
     async def stamp(name: str) -> Response:
         return JSONResponse(dict(desk.stamp(name)))
