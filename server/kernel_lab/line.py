@@ -39,13 +39,14 @@ DEADLINE_MS = 60_000
 @dataclass(frozen=True, slots=True, eq=False)
 class Options:
     """How to run. `times`: how often each pair runs; outputs that change from run to run are a failure. `repeat`: the
-    command that a failure report ends with, before its query.
+    command that a failure report ends with, before its query; `debug`: the one that opens the debug page.
     """
 
     deadline_ms: int = DEADLINE_MS
     timing: bool = False
     times: int = 1
     repeat: tuple[str, ...] = ("kernel-lab", "run")
+    debug: tuple[str, ...] = ("kernel-lab", "debug")
 
 
 def check(operator: Operator, case: Case, *, look_at_values: bool = True) -> Scope | Refused:
@@ -156,6 +157,7 @@ def follow(
     evidence = Evidence(
         operator, case, chosen.variant.id, planned, result, found, lab.info_of_last_run, source,
         repeat_command(query, case.repeat or options.repeat),
+        "" if case.repeat else repeat_command(query, options.debug),
     )  # fmt: skip
     report = failure_report.report(evidence)
     record["report"] = report

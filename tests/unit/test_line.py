@@ -133,7 +133,9 @@ def test_bytes_that_came_back_are_compared(follow: Follow) -> None:
     wrong = follow(lambda _: RunResult("ok", outputs={"y": np.array([2, 9, 4], np.uint8)}))
     assert (wrong.outcome, wrong.summary) == ("failed", "y: 1 of 3 elements differ; first at [1]")
     assert wrong.report.splitlines()[0] == "lab.test.Tiny:c:plain"
-    assert wrong.report.endswith("repeat    kernel-lab run lab.test.Tiny:c:plain")
+    repeat, look = wrong.report.splitlines()[-2:]
+    assert repeat == "  repeat    kernel-lab run lab.test.Tiny:c:plain"
+    assert look == "  look      kernel-lab debug lab.test.Tiny:c:plain"
     assert wrong.record["report"] == wrong.report
 
 

@@ -97,8 +97,8 @@ def test_a_debug_run_sees_what_jinja_makes_of_the_arguments(read: Read) -> None:
     text = '{% for i in range(2) %}\n  {{ probe("sum_" ~ i, "sums[" ~ i ~ "] < a", KIND) }}\n{% endfor %}\n'
     wgsl = render(read(text, probes=True), {"KIND": "bool"})
     assert wgsl.text.split("\n") == [
-        f'  {MARKER}["sum_0", "sums[0] \\u003c a", "bool"]',
-        f'  {MARKER}["sum_1", "sums[1] \\u003c a", "bool"]',
+        f'  {MARKER}["sum_0", "sums[0] < a", "bool"]',
+        f'  {MARKER}["sum_1", "sums[1] < a", "bool"]',
         "",
     ]
     assert [str(wgsl.origin(line)) for line in (1, 2)] == ["main:2", "main:2"]

@@ -122,8 +122,10 @@ def test_what_did_not_run_or_failed_is_not_repeated(judged: Callable[..., tuple[
 
 
 def test_the_command_that_repeats_a_case_names_who_ran_it() -> None:
-    assert _command(browser="default", mask=None, repeat=1, emulate_matrices=False) == ("kernel-lab", "run")
-    assert _command(package=["p"], browser="lavapipe", mask=["a", "b"], subgroups="4-8", emulate_matrices=True) == (
+    assert _command("run", browser="default", mask=None, repeat=1, emulate_matrices=False) == ("kernel-lab", "run")
+    assert _command(
+        "run", package=["p"], browser="lavapipe", mask=["a", "b"], subgroups="4-8", emulate_matrices=True
+    ) == (
         *("kernel-lab", "run", "--package", "p", "--browser", "lavapipe", "--mask", "a", "--mask", "b"),
         *("--subgroups", "4-8", "--emulate-matrices"),
     )

@@ -110,11 +110,12 @@ def add_to(app: typer.Typer) -> None:
             int(deadline * 1000),
             times=repeat,
             repeat=_command(
-                package=package, reference=reference, browser=browser, headed=headed, mask=mask, limit=limit,
+                "run", package=package, reference=reference, browser=browser, headed=headed, mask=mask, limit=limit,
                 subgroups=subgroups, emulate_matrices=emulate_matrices, deadline=deadline, repeat=repeat,
                 retry_lost=retry_lost,
                 known=known,
             ),
+            debug=_command("debug", package=package, reference=reference, browser=browser),
         )  # fmt: skip
         operators = console.operators(package, reference).values()
         chosen = list(runs.pairs(operators, queries, every_variant=every))
@@ -138,9 +139,9 @@ def add_to(app: typer.Typer) -> None:
 _DEFAULTS = {"browser": "default", "deadline": line.DEADLINE_MS / 1000, "repeat": 1}
 
 
-def _command(**given: object) -> tuple[str, ...]:
-    """The command that runs a case again as this run did, before its query: who it ran on, and what was hidden."""
-    words = ["kernel-lab", "run"]
+def _command(verb: str, **given: object) -> tuple[str, ...]:
+    """The command that takes a case as this run did, before its query: who it ran on, and what was hidden."""
+    words = ["kernel-lab", verb]
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:

@@ -28,7 +28,7 @@ MOST_INPUTS = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """All that a report may speak of."""
+    """All that a report may speak of. `repeat`, `debug`: the commands that run it again, and that open the debug page."""
 
     operator: Operator
     case: Case
@@ -39,6 +39,7 @@ class Evidence:
     info: BrowserInfo
     expected_from: str
     repeat: str
+    debug: str = ""
 
 
 def report(evidence: Evidence) -> str:
@@ -135,7 +136,8 @@ def _who(e: Evidence) -> list[str]:
         f"  expected  from {e.expected_from}",
     ]
     lines += [f"  wgsl      {p.wgsl.digest[:16]}  {p.template} ({p.label.rpartition(':')[2]})" for p in e.plan.passes]
-    return [*lines, f"  repeat    {e.repeat}"]
+    lines.append(f"  repeat    {e.repeat}")
+    return [*lines, f"  look      {e.debug}"] if e.debug else lines
 
 
 def repeat_command(query: str, words: tuple[str, ...] = ("kernel-lab", "run")) -> str:

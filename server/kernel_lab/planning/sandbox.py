@@ -11,6 +11,7 @@ forty macros that each call the next one twice. Here
   as much as it prints. Work that takes longer than it should (long values, compared again and again) MAX_SECONDS ends.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -104,6 +105,10 @@ def _text(value: Any) -> str:
     return str(bounded(value))
 
 
+def _json(value: Any) -> str:
+    return json.dumps(bounded(value))
+
+
 def _join(value: Any, d: Any = "") -> str:
     texts, between = [_text(part) for part in bounded(_listed(value))], _text(d)
     if sum(map(len, texts)) + len(between) * len(texts) > MAX_SIZE:
@@ -174,7 +179,7 @@ class Environment(ImmutableSandboxedEnvironment):
         super().__init__(undefined=StrictUndefined, optimized=False, **options)
         self.globals.clear()
         self.globals.update(functions)
-        own = {"join": _join, "indent": _indent, "string": _text}
+        own = {"join": _join, "indent": _indent, "string": _text, "tojson": _json}
         hidden = {_WALKED: _walked, _CHARGED: _charged, _BOUNDED: bounded, _JOINED: _join}
         self.filters.clear()
         self.filters.update({name: FILTERS[name] for name in _FILTER_NAMES} | own | hidden)
