@@ -16,6 +16,7 @@ from kernel_lab.cli import (
     onnx_verb,
     report,
     run,
+    save,
     service,
 )
 from kernel_lab.errors import LabError
@@ -35,6 +36,7 @@ matrix.add_to(app)
 report.add_to(app)
 compare.add_to(app)
 bisect.add_to(app)
+save.add_to(app)
 onnx_verb.add_to(app)
 bench.add_to(app)
 mutate.add_to(app)

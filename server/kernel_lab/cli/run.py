@@ -109,7 +109,7 @@ def add_to(app: typer.Typer) -> None:
         options = line.Options(
             int(deadline * 1000),
             times=repeat,
-            repeat=_command(
+            repeat=command_of(
                 package=package, reference=reference, browser=browser, headed=headed, mask=mask, limit=limit,
                 subgroups=subgroups, emulate_matrices=emulate_matrices, deadline=deadline, repeat=repeat,
                 retry_lost=retry_lost,
@@ -138,7 +138,7 @@ def add_to(app: typer.Typer) -> None:
 _DEFAULTS = {"browser": "default", "deadline": line.DEADLINE_MS / 1000, "repeat": 1}
 
 
-def _command(**given: object) -> tuple[str, ...]:
+def command_of(**given: object) -> tuple[str, ...]:
     """The command that runs a case again as this run did, before its query: who it ran on, and what was hidden."""
     words = ["kernel-lab", "run"]
     for name, value in given.items():
