@@ -14,6 +14,7 @@ from kernel_lab.cli import (
     matrix,
     mutate,
     onnx_verb,
+    reduce,
     report,
     run,
     save,
@@ -37,6 +38,7 @@ report.add_to(app)
 compare.add_to(app)
 bisect.add_to(app)
 save.add_to(app)
+reduce.add_to(app)
 onnx_verb.add_to(app)
 bench.add_to(app)
 mutate.add_to(app)
