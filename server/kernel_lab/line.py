@@ -157,13 +157,18 @@ def follow(
     evidence = Evidence(
         operator, case, chosen.variant.id, planned, result, found, lab.info_of_last_run, source,
         repeat_command(query, case.repeat or options.repeat),
-        "" if case.repeat else repeat_command(query, options.debug),
+        repeat_command(query, options.debug) if options.debug and not case.repeat else "",
     )  # fmt: skip
     report = failure_report.report(evidence)
     record["report"] = report
     record["pictures"] = {name: comparison.picture(difference) for name, difference in found.differences.items()}
     return Verdict(
-        query, "failed", found.summary, report, _record(case, chosen.variant.id, "failed", found.summary, record)
+        query,
+        "failed",
+        found.summary,
+        report,
+        _record(case, chosen.variant.id, "failed", found.summary, record),
+        evidence,
     )
 
 

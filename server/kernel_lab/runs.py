@@ -9,12 +9,14 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from kernel_lab import line
 from kernel_lab.browsing.browser import BrowserInfo
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.browsing.profiles import Profile
+from kernel_lab.debugging import artifacts
 from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import Journal
 from kernel_lab.judging.known import NOTHING, Entry, Known
@@ -25,7 +27,7 @@ from kernel_lab.planning import scopes, selection
 from kernel_lab.planning.facts import COMPUTE_FEATURES
 from kernel_lab.planning.scopes import Scope
 from kernel_lab.planning.selection import Decision
-from kernel_lab.queries import Query
+from kernel_lab.queries import Query, file_name_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,15 +151,22 @@ def perform(
     return verdicts
 
 
+MOST_ARTIFACTS = 20
+"""Failures of a run that leave files: each takes a second, and nobody looks at more."""
+
+
 @dataclass(slots=True, eq=False)
 class Session:
-    """Judges pairs in one browser; writes down each verdict and, once a case, what selection said of every variant."""
+    """Judges pairs in one browser; writes down each verdict and, once a case, what selection said of every variant. The
+    first failures leave files beside the journal.
+    """
 
     lab: Lab
     journal: Journal | None
     options: line.Options | None = None
     known: Known = NOTHING
     _decided: set[str] = field(default_factory=set)
+    _kept: int = 0
 
     def judge(self, pair: Pair) -> Verdict:
         if self.journal is not None and pair.case.query not in self._decided:
@@ -167,8 +176,23 @@ class Session:
                 self.journal.append(_decided(pair.case, decisions))
         verdict = self.known.judged(judged(pair, self.lab, self.options))
         if self.journal is not None:
+            if verdict.outcome == "failed" and verdict.evidence is not None and self._kept < MOST_ARTIFACTS:
+                verdict = self._with_artifacts(verdict, self.journal.folder)
             self.journal.append(verdict.record)
-        return verdict
+        return replace(verdict, evidence=None)  # it holds tensors, and a run may have thousands of verdicts
+
+    def _with_artifacts(self, verdict: Verdict, folder: Path) -> Verdict:
+        """The verdict, with what leads to its files; a folder that cannot be written costs no result."""
+        self._kept += 1
+        told = "none"
+        try:
+            place = artifacts.write(folder / "failures" / file_name_of(verdict.query), verdict.evidence, verdict.report)
+            told = str(place)
+            self.lab.picture(place / artifacts.PAGE_FILE, place / artifacts.PICTURE_FILE)
+        except LabError as error:
+            told = f"{told} ({error})"
+        report = f"{verdict.report}\n  files     {told}"
+        return replace(verdict, report=report, record={**verdict.record, "report": report})
 
 
 def _decided(case: Case, decisions: Iterable[Decision]) -> dict[str, Any]:

@@ -38,6 +38,9 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def picture(self, page: Path, image: Path) -> None:
+        assert page.is_file()
+
     def run(self, job: Job) -> RunResult:
         if len(self.jobs) + 1 == self.ends_at:
             raise self.interrupt

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kernel_lab import line, runs
-from kernel_lab.cli.run import _command
+from kernel_lab.cli.run import command_of
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.operator import Operator
 from kernel_lab.queries import parse
@@ -122,8 +122,8 @@ def test_what_did_not_run_or_failed_is_not_repeated(judged: Callable[..., tuple[
 
 
 def test_the_command_that_repeats_a_case_names_who_ran_it() -> None:
-    assert _command("run", browser="default", mask=None, repeat=1, emulate_matrices=False) == ("kernel-lab", "run")
-    assert _command(
+    assert command_of("run", browser="default", mask=None, repeat=1, emulate_matrices=False) == ("kernel-lab", "run")
+    assert command_of(
         "run", package=["p"], browser="lavapipe", mask=["a", "b"], subgroups="4-8", emulate_matrices=True
     ) == (
         *("kernel-lab", "run", "--package", "p", "--browser", "lavapipe", "--mask", "a", "--mask", "b"),

@@ -5,8 +5,10 @@ job was sent costs that job nothing.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, async_playwright
 
 from kernel_lab.browsing.browser import Browser, BrowserInfo
@@ -21,6 +23,7 @@ from kernel_lab.serving.hub import Disconnected
 
 PREPARE_DEADLINE_MS = 120_000
 START_ATTEMPTS = 2
+PICTURE_MS = 500
 
 
 class NoAdapter(LabError):
@@ -111,6 +114,24 @@ class Lab:
     def prepare(self, plans: list[Plan]) -> None:
         """Compiles the plans' pipelines in parallel, ahead of their runs. Faults are left for the runs to report."""
         self._host.call(self._prepare(plans))
+
+    def picture(self, page: Path, image: Path) -> None:
+        """A picture of an HTML file, as this browser shows it a moment after it was opened. LabError if it cannot."""
+        self._host.call(self._picture(page, image))
+
+    async def _picture(self, page: Path, image: Path) -> None:
+        try:
+            browser = (await self._ready()).page.context.browser
+            assert browser is not None  # as for every context that Playwright's launch or connect gives
+            own = await browser.new_page()
+            try:
+                await own.goto(page.absolute().as_uri())
+                await own.wait_for_timeout(PICTURE_MS)
+                await own.screenshot(path=image, full_page=True)
+            finally:
+                await own.close()
+        except PlaywrightError as error:
+            raise LabError(f"no picture of {page}: {error.message.strip().splitlines()[0]}") from None
 
     def close(self) -> None:
         """Ends the browser and the server."""

@@ -16,8 +16,10 @@ from kernel_lab.cli import (
     matrix,
     mutate,
     onnx_verb,
+    reduce,
     report,
     run,
+    save,
     service,
 )
 from kernel_lab.errors import LabError
@@ -38,6 +40,8 @@ matrix.add_to(app)
 report.add_to(app)
 compare.add_to(app)
 bisect.add_to(app)
+save.add_to(app)
+reduce.add_to(app)
 onnx_verb.add_to(app)
 debug.add_to(app)
 bench.add_to(app)

@@ -136,11 +136,10 @@ def _pass_record(item: PlannedPass) -> dict[str, Any]:
     return {**record, "wgsl": item.wgsl.text, "origins": origins}
 
 
-def one_case(asked: Query, package: list[Path] | None = None) -> tuple[Operator, Case]:
+def one_case(asked: Query, package: list[Path] | None = None, reference: Path | None = None) -> tuple[Operator, Case]:
     """The one case that a query names; LabError lists the candidates when it is not one."""
-    found = [
-        (op, case) for op in console.operators(package).values() for case in op.cases if asked.matches(op.id, case.name)
-    ]
+    operators = console.operators(package, reference).values()
+    found = [(op, case) for op in operators for case in op.cases if asked.matches(op.id, case.name)]
     if len(found) == 1:
         return found[0]
     some = ", ".join(case.query for _, case in found[:8])

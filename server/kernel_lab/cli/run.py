@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,8 +31,9 @@ from kernel_lab.judging import contrasts, journal
 from kernel_lab.judging.journal import Journal, Kept, last_failed, new_run_folder
 from kernel_lab.judging.known import NOTHING, Entry, Known, load
 from kernel_lab.judging.verdicts import Verdict
+from kernel_lab.operators import cases as case_files
 from kernel_lab.operators.operator import Operator
-from kernel_lab.queries import parse
+from kernel_lab.queries import Query, parse
 from kernel_lab.runs import Pair
 
 VariantsOption = Annotated[
@@ -58,6 +59,14 @@ KnownOption = Annotated[
         metavar="FILE",
         help="Known failures, as TOML or JSON: each with a reason, and where it applies. They count apart. A pair of "
         "them that passes fails, and so does a line that names no pair any more.",
+    ),
+]
+CasesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cases",
+        metavar="FILE.json",
+        help="The cases of that file, in the form of test.json, in place of the operator's own (`reduce` writes one).",
     ),
 ]
 RepeatOption = Annotated[
@@ -91,6 +100,7 @@ def add_to(app: typer.Typer) -> None:
         repeat: RepeatOption = 1,
         retry_lost: RetryOption = False,
         known: KnownOption = None,
+        cases: CasesOption = None,
         package: PackageOption = None,
         reference: ReferenceOption = None,
         last_failed_only: LastFailedOption = False,
@@ -102,6 +112,8 @@ def add_to(app: typer.Typer) -> None:
         every = every_variant(variants)
         queries = [parse(text) for text in query or ["*"]]
         lines = load(known)
+        if cases is not None and (known is not None or resume is not None):
+            raise LabError("--cases: its cases are no operator's own, so it takes neither --known nor --resume.")
         if resume is not None and (report is not None or last_failed_only):
             raise LabError(
                 "--resume goes on in the folder of that run, so it takes neither --report nor --last-failed."
@@ -109,20 +121,20 @@ def add_to(app: typer.Typer) -> None:
         options = line.Options(
             int(deadline * 1000),
             times=repeat,
-            repeat=_command(
+            repeat=command_of(
                 "run", package=package, reference=reference, browser=browser, headed=headed, mask=mask, limit=limit,
                 subgroups=subgroups, emulate_matrices=emulate_matrices, deadline=deadline, repeat=repeat,
                 retry_lost=retry_lost,
-                known=known,
+                known=known, cases=cases,
             ),
-            debug=_command("debug", package=package, reference=reference, browser=browser),
+            debug=() if cases else command_of("debug", package=package, reference=reference, browser=browser),
         )  # fmt: skip
         operators = console.operators(package, reference).values()
-        chosen = list(runs.pairs(operators, queries, every_variant=every))
+        chosen = list(_pairs(operators, queries, cases, every_variant=every))
         if not chosen:
             raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
         if last_failed_only:
-            chosen = _failed_last(chosen, operators) or chosen
+            chosen = _failed_last(chosen, operators, cases) or chosen
         kept = _kept(resume) if resume is not None else None
         again = [*options.repeat, *(query or ()), *(["--variants", variants] if every else []), "--resume"]
         profile = console.profile(browser, headed, mask, limit, subgroups, emulate_matrices)
@@ -136,10 +148,24 @@ def add_to(app: typer.Typer) -> None:
         raise typer.Exit(code)
 
 
+def _pairs(
+    operators: Collection[Operator], queries: Sequence[Query], cases: Path | None, *, every_variant: bool
+) -> Iterable[Pair]:
+    """What the queries name, among the operators' own cases or those of a file, which says whose they are."""
+    if cases is None:
+        return runs.pairs(operators, queries, every_variant=every_variant)
+    name = case_files.operator_of(cases)
+    found = next((operator for operator in operators if operator.id == name), None)
+    if found is None:
+        known = ", ".join(operator.id for operator in operators)
+        raise LabError(f"--cases {cases}: op: {name} is no operator here (known: {known}); --package names others.")
+    return runs.pairs_of_cases(found, case_files.load(cases, name), queries, every_variant=every_variant)
+
+
 _DEFAULTS = {"browser": "default", "deadline": line.DEADLINE_MS / 1000, "repeat": 1}
 
 
-def _command(verb: str, **given: object) -> tuple[str, ...]:
+def command_of(verb: str, **given: object) -> tuple[str, ...]:
     """The command that takes a case as this run did, before its query: who it ran on, and what was hidden."""
     words = ["kernel-lab", verb]
     for name, value in given.items():
@@ -152,15 +178,15 @@ def _command(verb: str, **given: object) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _failed_last(asked: Sequence[Pair], operators: Collection[Operator]) -> list[Pair]:
+def _failed_last(asked: Sequence[Pair], operators: Collection[Operator], cases: Path | None) -> list[Pair]:
     """The pairs that failed in the last run, as far as they were asked for; none if nothing failed."""
     failed = last_failed()
     if not failed:
         console.err.print("Nothing failed in the last run, so everything runs.")
         return []
-    cases = {pair.case.query for pair in asked}
-    again = runs.pairs(operators, [parse(text) for text in failed], every_variant=False)
-    return [pair for pair in again if pair.case.query in cases]
+    names = {pair.case.query for pair in asked}
+    again = _pairs(operators, [parse(text) for text in failed], cases, every_variant=False)
+    return [pair for pair in again if pair.case.query in names]
 
 
 def _kept(run: str) -> Kept:

@@ -17,13 +17,16 @@ Outcome = Literal["passed", "known", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """`summary`: one line; `report`: what a person reads when it failed; `record`: what the journal keeps."""
+    """`summary`: one line; `report`: what a person reads when it failed; `record`: what the journal keeps; `evidence`:
+    all that a failed run left (a failure_report.Evidence), for as long as someone may want to look.
+    """
 
     query: str
     outcome: Outcome
     summary: str
     report: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Any = None
 
     @property
     def passed(self) -> bool:

@@ -114,6 +114,20 @@ class Case:
         return self.make_expected() if self.make_expected else None
 
 
+def operator_of(path: Path) -> str:
+    """Whose cases a file says it has, in `op`; LabError if it does not say."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise LabError(f"{path}: cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise LabError(f"{path}: not JSON: {error}.") from None
+    name = found.get("op") if isinstance(found, dict) else None
+    if not isinstance(name, str):
+        raise LabError(f'{path}: op: is missing: an operator\'s id, as in "ai.onnx.ConvInteger".')
+    return name
+
+
 def load(path: Path, operator: str) -> tuple[Case, ...]:
     """The cases of a test.json; LabError names file, case and place of whatever is wrong."""
     where = f"{operator}/{path.name}"
