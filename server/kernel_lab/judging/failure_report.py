@@ -28,7 +28,7 @@ MOST_INPUTS = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """All that a report may speak of. `repeat`, `debug`: the commands that run it again and that open the debug page."""
+    """All that a report may speak of. `repeat`, `debug`: the commands that run it again and open the debug page."""
 
     operator: Operator
     case: Case
