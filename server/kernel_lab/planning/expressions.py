@@ -5,23 +5,24 @@ In: text and a mapping of names. Out: plain values. Never a template, never a fi
 Four traps are closed here. An unknown name would become None, or be skipped by a short circuit: all names are checked
 beforehand. Compiling folds constants and takes the cube of an expression's length (`10**(10**7)`, or a sum of 300
 terms, would take seconds): the optimizer is off, only listed syntax is admitted, and no `**`. Few characters could ask
-for much memory (`'a' * 10**10`, `'%9999999999d' % 1`): `*` and `%` take numbers only, and of all methods only `has` is
-called. An integral float would print as `16.0`: results are made integers again.
+for much memory (`'a' * 10**10`, or forty definitions of twice the one before): no value may grow beyond the sandbox's
+bounds, none is a function, and of all methods only `has` is called. An integral float would print as `16.0`: results
+are made integers again.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, nodes
 from jinja2.exceptions import UndefinedError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kernel_lab.errors import LabError
 from kernel_lab.operators import dtypes
+from kernel_lab.planning import sandbox
 
 MAX_LENGTH = 4000
 NAMES_SHOWN = 8
@@ -37,19 +38,22 @@ _FAULTS = (TemplateError, ArithmeticError, TypeError, ValueError, LookupError, L
 """What evaluating someone's expression may raise (SecurityError and UndefinedError are TemplateErrors)."""
 _TOO_DEEP = (RecursionError, MemoryError, SyntaxError)
 """What compiling one raises that is nested too deeply, depending on who gives up first: Jinja or Python."""
-_MAX_PRODUCT = 2**1023
 
 
 class Unmet(LabError):
     """An expression that could not be evaluated: the sentence says which, and why."""
 
 
+def _numel(shape: list[int]) -> int:
+    return reduce(sandbox.product, shape, 1)
+
+
 def _outer(shape: list[int], axis: int) -> int:
-    return math.prod(shape[:axis])
+    return _numel(shape[:axis])
 
 
 def _inner(shape: list[int], axis: int) -> int:
-    return math.prod(shape[axis + 1 :])
+    return _numel(shape[axis + 1 :])
 
 
 def _pick(choices: list[list[Any]], default: Any) -> Any:
@@ -70,7 +74,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "pow": _bounded_pow,
     "ceilDiv": lambda a, b: -(-a // b),
     "pow2ceil": lambda n: 1 << max(int(n) - 1, 0).bit_length(),
-    "numel": math.prod,
+    "numel": _numel,
     "rank": len,
     "dim": lambda shape, axis: shape[axis],
     "rows": lambda shape: shape[-2],
@@ -95,21 +99,14 @@ def normalised(value: Any) -> Any:
     return [normalised(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """Multiplies and divides numbers only, up to what a float can hold."""
+class _Environment(sandbox.Environment):
+    """Calls whatever an expression's syntax lets it call: functions, and `has`. No value of its own is callable."""
 
-    intercepted_binops = frozenset({"*", "%"})
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if not isinstance(left, int | float) or not isinstance(right, int | float):
-            raise TypeError(f"{operator} takes numbers")
-        value = super().call_binop(context, operator, left, right)
-        if abs(value) > _MAX_PRODUCT:
-            raise OverflowError("a product may not exceed 2^1023")
-        return value
+    def may_be_called(self, value: Any) -> bool:
+        return True
 
 
-_ENVIRONMENT = _Environment(undefined=StrictUndefined, optimized=False)
+_ENVIRONMENT = _Environment(FUNCTIONS)
 
 
 def _module(definitions: Iterable[tuple[str, nodes.Expr]]) -> Template:
@@ -120,14 +117,13 @@ def _module(definitions: Iterable[tuple[str, nodes.Expr]]) -> Template:
     try:
         tree = nodes.Template(body, lineno=1)
         tree.set_environment(_ENVIRONMENT)
-        return _with_functions(tree)
+        return _with_functions(_ENVIRONMENT.from_string(tree))
     except _TOO_DEEP:
         raise Unmet("an expression is nested too deeply.") from None
 
 
-def _with_functions(source: str | nodes.Template) -> Template:
-    """A compiled template whose globals are one plain dict: Jinja copies them at every call."""
-    template = _ENVIRONMENT.from_string(source)
+def _with_functions(template: Template) -> Template:
+    """The template with globals that are one plain dict: Jinja copies them at every call."""
     template.globals = dict(FUNCTIONS)
     return template
 
@@ -175,6 +171,7 @@ def _parsed(text: str) -> tuple[nodes.Expr, frozenset[str]]:
         node = _only_expression(_ENVIRONMENT.parse("{{ (" + text + ") }}"), text)
         _check_syntax(node, text)
         names = frozenset(name.name for name in _walk(node) if isinstance(name, nodes.Name)) - FUNCTIONS.keys()
+        node = sandbox.bound_expression(node)
     except TemplateError as error:
         raise Unmet(f"`{text}` is no expression: {error.message}.") from None
     except _TOO_DEEP:
@@ -202,15 +199,27 @@ def names_in(expression: object) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _sentence(text: str) -> Template:
-    return _with_functions(text)
+    if len(text) > MAX_LENGTH:
+        raise Unmet(f"`{text[:60]}…`: {len(text)} characters; a sentence may have {MAX_LENGTH}.")
+    tree = _ENVIRONMENT.parse(text)
+    for statement in tree.body:
+        for part in statement.nodes if isinstance(statement, nodes.Output) else [statement]:
+            if not isinstance(part, nodes.TemplateData):
+                _check_syntax(part, text)
+    return _with_functions(_ENVIRONMENT.compiled(tree))
 
 
 def sentence(text: str, scope: Mapping[str, Any]) -> str:
     """A sentence with `{{ }}` holes, filled from the scope, on one line. Holes that cannot be filled show as `?`."""
     try:
-        return " ".join(str(_sentence(text).render(**scope)).split())
-    except _FAULTS:
-        return text.replace("{{", "?").replace("}}", "")
+        return " ".join(str(_sentence(text).render(scope)).split())
+    except (*_FAULTS, *_TOO_DEEP):
+        return unfilled(text)
+
+
+def unfilled(text: str) -> str:
+    """The sentence with its holes left open."""
+    return text.replace("{{", "?").replace("}}", "")
 
 
 def _only_expression(tree: nodes.Template, text: str) -> nodes.Expr:
@@ -220,7 +229,7 @@ def _only_expression(tree: nodes.Template, text: str) -> nodes.Expr:
     return whole[0]
 
 
-def _check_syntax(tree: nodes.Expr, text: str) -> None:
+def _check_syntax(tree: nodes.Node, text: str) -> None:
     for node in _walk(tree):
         if not isinstance(node, _ALLOWED):
             raise Unmet(f"`{text}`: {type(node).__name__} is not allowed in an expression.")

@@ -13,6 +13,12 @@ from kernel_lab.errors import LabError
 _INCLUDE = re.compile(r"""^\s*\{%-?\s*include\s+(['"])(?P<name>[^'"]+)\1\s*-?%\}\s*$""")
 _REFUSED = re.compile(r"\{%[-+]?\s*(import|from|extends|include)\b")
 _DEPTH = 8
+MAX_BYTES = 256 * 1024
+"""Of one file; our longest has 11 KiB."""
+MAX_LINES = 65_533
+"""Of a template with its includes: as many as there are marks for lines."""
+MAX_FILES = 256
+"""In one template, each as often as it is included: eight, each with a hundred times the next one, would be 10^14."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,19 @@ def find(name: str, folders: tuple[Path, ...], asked_by: str = "") -> Path:
         raise LabError(f"{where}template {name!r} must be a plain file name.")
     for folder in folders:
         if (folder / name).is_file():
+            if not _stays(folder / name, folder):
+                raise LabError(
+                    f"{where}template {name!r} is a link that leads out of its package: copy the file there."
+                )
             return folder / name
     raise LabError(f"{where}template {name!r} is in none of: {', '.join(folder.name for folder in folders)}.")
+
+
+def _stays(path: Path, folder: Path) -> bool:
+    """Whether the file itself lies with the operators of its package, or where Hugging Face's cache keeps its files."""
+    home = folder.resolve().parent
+    homes = [home, *(above.parent / "blobs" for above in (home, *home.parents) if above.name == "snapshots")]
+    return any(path.resolve().is_relative_to(one) for one in homes)
 
 
 def _collect(
@@ -87,8 +104,13 @@ def _collect(
 ) -> None:
     if name in above or len(above) >= _DEPTH:
         raise LabError(f"{above[-1]}: including {name!r} goes round or deeper than {_DEPTH}: {' > '.join(above)}.")
+    if len(files) >= MAX_FILES:
+        raise LabError(f"{above[-1]}: including {name!r} is one file too many: a template may have {MAX_FILES}.")
     path = find(name, folders, above[-1] if above else "")
     files.append(path)
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise LabError(f"{name}: has {size:,} bytes; a template may have {MAX_BYTES:,}.")
     try:
         text = path.read_text("utf-8")  # every kind of line end becomes \n
     except ValueError as error:
@@ -104,5 +126,7 @@ def _collect(
                 f'{name}:{number}: `{refused[1]}` is refused: files are included whole, by `{{% include "file" %}}` '
                 "on a line of its own, which makes their macros visible."
             )
+        if len(lines) >= MAX_LINES:
+            raise LabError(f"{name}:{number}: with its includes a template may have {MAX_LINES:,} lines.")
         lines.append(line)
         origins.append(Origin(name, number))

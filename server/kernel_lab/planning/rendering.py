@@ -17,16 +17,21 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import TemplateError, TemplateSyntaxError, meta, pass_context
+from jinja2.runtime import Context
+from jinja2.utils import Namespace
 
 from kernel_lab.errors import LabError
+from kernel_lab.planning import sandbox
 from kernel_lab.planning.expressions import normalised
 from kernel_lab.planning.includes import Origin, Source
 
 _FIRST_MARK = 0xF0000
 _LAST_MARK = 0xFFFFD
 _MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
+
+_ESCAPED_MARK = re.compile(r"\\udb[89ab]")
+"""The same in ASCII-only JSON: the first half of its surrogate pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,18 @@ def _js_number(value: float) -> str:
     return f"{Decimal(text):f}" if 1e-6 <= abs(value) < 1e21 else text.replace("e-0", "e-")
 
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(
+@pass_context
+def _printed(context: Context, value: Any) -> str:
+    text = str(_js_text(sandbox.bounded(value)))
+    sandbox.spend(context, 1 + len(text))
+    return text
+
+
+_ENVIRONMENT = sandbox.Environment(
+    {"range": sandbox.bounded_range, "namespace": Namespace},
     trim_blocks=True,
     lstrip_blocks=True,
-    undefined=StrictUndefined,
-    finalize=_js_text,
+    finalize=_printed,
     extensions=["jinja2.ext.loopcontrols"],
 )
 
@@ -83,12 +95,14 @@ def _names_read(source: Source) -> frozenset[str]:
     """So that a constant which a template does not read makes no other rendering of it."""
     try:
         return frozenset(meta.find_undeclared_variables(_ENVIRONMENT.parse(source.text)))
-    except (TemplateSyntaxError, RecursionError):
+    except (TemplateSyntaxError, RecursionError, ValueError):
         return frozenset()  # rendering will say what is wrong
 
 
 @lru_cache(maxsize=4096)
 def _render(source: Source, names: str) -> Wgsl:
+    if _ESCAPED_MARK.search(names):
+        raise TemplateFault(f"{source.name}: a value has characters of Unicode's plane 15, which mark lines here.")
     marked = _run(source, _marked(source), _names(names))
     lines, origins = [], []
     last: Origin | None = None
@@ -123,20 +137,20 @@ def _names(key: str) -> dict[str, Any]:
 
 def _run(source: Source, text: str, names: Mapping[str, Any]) -> str:
     try:
-        return str(_template(text).render(**names))
+        return str(_template(text).render(sandbox.accounted(names)))
     except TemplateSyntaxError as error:
         raise TemplateFault(f"{source.origin(error.lineno)}: {error.message}") from None
     except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError) as error:
         raise TemplateFault(f"{source.origin(_template_line(error))}: {error}") from None
     except SyntaxError as error:  # from Python itself, of Jinja's translation: `break` outside a loop
         raise TemplateFault(f"{source.name}: {error.msg}") from None
-    except RecursionError:
+    except (RecursionError, MemoryError):
         raise TemplateFault(f"{source.name}: is nested too deeply, or a macro calls itself without end") from None
 
 
 @lru_cache(maxsize=512)
 def _template(text: str) -> Any:
-    return _ENVIRONMENT.from_string(text)
+    return _ENVIRONMENT.compiled(_ENVIRONMENT.parse(text))
 
 
 def _template_line(error: BaseException) -> int:
@@ -176,12 +190,11 @@ def _marked(source: Source) -> str:
         tokens = list(_ENVIRONMENT.lexer.tokeniter(source.text, source.name))
     except TemplateSyntaxError as error:
         raise TemplateFault(f"{source.origin(error.lineno)}: {error.message}") from None
-    line, previous = 0, ""
-    rest = source.text
+    line, previous, at = 0, "", 0
     for number, (_, kind, value) in enumerate(tokens, 1):
         # tokeniter drops what whitespace control drops; the source itself is copied, so that Jinja drops it again
-        start = rest.index(value)
-        skipped, rest = rest[:start], rest[start + len(value) :]
+        start = source.text.index(value, at)
+        skipped, at = source.text[at:start], start + len(value)
         parts.append(skipped)
         line += skipped.count("\n")
         at_end = number == len(tokens)
@@ -190,7 +203,7 @@ def _marked(source: Source) -> str:
         if at_end and kind == "variable_end":
             parts.append(chr(_FIRST_MARK + line))
         previous = kind
-    return "".join(parts) + rest
+    return "".join(parts) + source.text[at:]
 
 
 def _mark_data(text: str, line: int, previous: str, at_end: bool) -> str:
