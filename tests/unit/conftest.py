@@ -7,7 +7,9 @@ import copy
 import itertools
 import json
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -113,6 +115,19 @@ def tiny_scope(operator_from: Callable[..., Operator]) -> Callable[..., Scope]:
         return found
 
     return scope
+
+
+@contextmanager
+def _soon(seconds: float = 5.0) -> Iterator[None]:
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < seconds
+
+
+@pytest.fixture
+def soon() -> Callable[..., AbstractContextManager[None]]:
+    """A context that must end after little processor time, whoever else uses the machine."""
+    return _soon
 
 
 class Rendered(NamedTuple):

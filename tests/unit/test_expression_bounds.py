@@ -3,23 +3,21 @@
 The bombs here are small ones, of 100 MB or some minutes: without a bound the tests fail, and the machine survives.
 """
 
-import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
 from kernel_lab.planning.expressions import Unmet, evaluate, sentence, sequence, unfilled
 
-SECONDS = 5.0
+Soon = Callable[..., AbstractContextManager[None]]
 LETTERS = "'" + "a" * 1200 + "'"
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "numel(['a', 100000000])",
-        "outer(['a', 100000000, 1], 2)",
-        "inner([1, 'a', 100000000], 0)",
         "numel([9999999999] * 2)",
         "'%100000000d' is odd",
         "'%100000000d' is even",
@@ -32,11 +30,15 @@ LETTERS = "'" + "a" * 1200 + "'"
     ],
     ids=lambda text: text[:30],
 )
-def test_no_expression_makes_much_from_little(text: str) -> None:
-    started = time.process_time()
-    with pytest.raises(Unmet):
+def test_no_expression_makes_much_from_little(soon: Soon, text: str) -> None:
+    with soon(), pytest.raises(Unmet):
         evaluate(text, {"x": [1]})
-    assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize("text", ["numel(['a', 10**8])", "outer(['a', 10**8, 1], 2)", "inner([1, 'a', 10**8], 0)"])
+def test_only_numbers_are_multiplied(text: str) -> None:
+    with pytest.raises(Unmet, match="a number is needed, and a str is none"):
+        evaluate(text.replace("10**8", "100000000"), {})
 
 
 @pytest.mark.parametrize(
@@ -44,14 +46,12 @@ def test_no_expression_makes_much_from_little(text: str) -> None:
     ["a ~ a", "a + a", "[a, a]", "[a] + [a]", "[a, a] | join", "a | join(a)", "pick([], [a, a])", "[[[a]]]"],
 )
 @pytest.mark.parametrize("start", ["'aaaaaaaa'", "[1, 2]"])
-def test_no_sequence_of_definitions_grows_without_bound(start: str, step: str) -> None:
+def test_no_sequence_of_definitions_grows_without_bound(soon: Soon, start: str, step: str) -> None:
     definitions = tuple(
-        (f"a{i}", step.replace("a", f"a{i - 1}").replace(f"pa{i - 1}", "p") if i else start) for i in range(60)
+        (f"a{i}", step.replace("a", f"a{i - 1}").replace(f"pa{i - 1}", "p") if i else start) for i in range(24)
     )
-    started = time.process_time()
-    with pytest.raises(Unmet):
+    with soon(), pytest.raises(Unmet):
         sequence(definitions)({})
-    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize("method", ["'{:100000000}'.format", "'a'.ljust", "'1'.zfill", "numel"])
@@ -75,10 +75,9 @@ def test_no_definition_is_a_function_that_another_calls(method: str) -> None:
     ],
     ids=lambda text: text[:30],
 )
-def test_a_sentence_is_text_with_expressions_and_nothing_else(text: str) -> None:
-    started = time.process_time()
-    assert sentence(text, {"n": "1" * 9}) == unfilled(text)
-    assert time.process_time() - started < 0.5
+def test_a_sentence_is_text_with_expressions_and_nothing_else(soon: Soon, text: str) -> None:
+    with soon():
+        assert sentence(text, {"n": "1" * 9}) == unfilled(text)
 
 
 def test_a_sentence_s_bounds_leave_room_for_what_sentences_say() -> None:

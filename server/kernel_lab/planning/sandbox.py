@@ -39,17 +39,19 @@ MAX_SECONDS = 10.0
 _WORK, _WALKED, _CHARGED, _BOUNDED, _JOINED = "(work)", "(walked)", "(charged)", "(bounded)", "(joined)"
 _REFUSED = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block)
 _FILTER_NAMES = (
-    "abs capitalize count d default first float int items last length list lower max min reverse sort title trim unique "
-    "upper"
-).split()
+    "abs", "capitalize", "count", "d", "default", "first", "float", "int", "items", "last", "length", "list", "lower",
+    "max", "min", "reverse", "sort", "title", "trim", "unique", "upper",
+)  # fmt: skip
 _TEST_NAMES = (
-    "!= < <= == > >= boolean defined eq equalto false float ge greaterthan gt in integer iterable le lessthan lower lt "
-    "mapping ne none number sequence string true undefined upper"
-).split()
+    "!=", "<", "<=", "==", ">", ">=", "boolean", "defined", "eq", "equalto", "false", "float", "ge", "greaterthan",
+    "gt", "in", "integer", "iterable", "le", "lessthan", "lower", "lt", "mapping", "ne", "none", "number", "sequence",
+    "string", "true", "undefined", "upper",
+)  # fmt: skip
 _NO_VALUES = (Namespace, TemplateReference, LoopContext)
-_METHODS = frozenset(
-    "capitalize endswith get items keys lower lstrip rstrip split startswith strip title upper values".split()
-)
+_METHODS = (
+    "capitalize", "endswith", "get", "items", "keys", "lower", "lstrip", "rstrip", "split", "startswith", "strip",
+    "title", "upper", "values",
+)  # fmt: skip
 
 
 def bounded(value: Any) -> Any:
@@ -213,9 +215,6 @@ class Environment(ImmutableSandboxedEnvironment):
         """The template of that syntax tree, bounded; TemplateAssertionError names what is refused in it."""
         for node in tree.find_all(_REFUSED):
             raise TemplateAssertionError(f"{type(node).__name__.lower()} is not allowed in a template", node.lineno)
-        for loop in tree.find_all(nodes.For):
-            if loop.recursive:
-                raise TemplateAssertionError("a recursive loop is not allowed in a template", loop.lineno)
         bound = _Bounding().visit(tree)
         bound.set_environment(self)
         return self.from_string(bound)
