@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from kernel_lab.judging import journal
 from tests.harness.conftest import OPERATORS, PATIENCE_SECONDS
+
+RESULT = b'{"type":"result",'
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 COPY = ("--package", str(OPERATORS), "--reference", str(OPERATORS / "lab.test.Copy" / "reference.py"))
@@ -34,7 +37,8 @@ def test_right_case_passes(lab_command: Command, tmp_path: Path) -> None:
     done = lab_command("run", "ConvInteger:card_example", "--report", str(tmp_path / "report"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
-    header, record = (json.loads(text) for text in (tmp_path / "report" / "journal.jsonl").read_text().splitlines())
+    kept = journal.load(tmp_path / "report" / journal.FILE)
+    header, (record,) = kept.header, kept.results
     assert header["browser"]["version"]
     assert header["adapter"]["description"]
     assert isinstance(header["adapter"]["fallback"], bool)
@@ -82,18 +86,18 @@ def test_a_run_that_was_cut_short_goes_on(lab_command: Command, tmp_path: Path, 
     heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen(command, **pipes, **heeding, start_new_session=True) as cut:
         until = time.monotonic() + PATIENCE_SECONDS
-        while not (log.exists() and log.read_bytes().count(b"\n") >= 2) and time.monotonic() < until:
+        while not (log.exists() and RESULT in log.read_bytes()) and time.monotonic() < until:
             time.sleep(0.01)
         os.killpg(cut.pid, how)
         said = cut.communicate(timeout=PATIENCE_SECONDS)[1].decode()
     before = log.read_bytes()
-    assert before.count(b"\n") in (2, 3), said
+    assert before.count(RESULT) in (1, 2), said
     assert ("To go on with it: kernel-lab run" in said) == (how == signal.SIGINT)
     done = lab_command(*words, "--resume", str(log.parent))
     assert done.stdout.splitlines()[-1] == "3 passed, 0 failed, 0 skipped", done.stdout + done.stderr
     assert done.returncode == 0
     assert log.read_bytes().startswith(before)
-    queries = [json.loads(line)["query"] for line in log.read_text().splitlines()[1:]]
+    queries = [record["query"] for record in journal.load(log).results]
     assert queries == [f"lab.test.{word}" for word in ("Copy:seven:copy", "Copy:seven:slow", "Copy:large:copy")]
 
 

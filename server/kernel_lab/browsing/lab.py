@@ -117,15 +117,15 @@ class Lab:
 
     def picture(self, page: Path, image: Path) -> None:
         """A picture of an HTML file, as this browser shows it a moment after it was opened. LabError if it cannot."""
-        self._host.call(self._picture(page, image))
+        self._host.call(self._picture(page.absolute().as_uri(), image))
 
-    async def _picture(self, page: Path, image: Path) -> None:
+    async def _picture(self, page: str, image: Path) -> None:
         try:
             browser = (await self._ready()).page.context.browser
             assert browser is not None  # as for every context that Playwright's launch or connect gives
             own = await browser.new_page()
             try:
-                await own.goto(page.absolute().as_uri())
+                await own.goto(page)
                 await own.wait_for_timeout(PICTURE_MS)
                 await own.screenshot(path=image, full_page=True)
             finally:
