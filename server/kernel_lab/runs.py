@@ -155,6 +155,10 @@ MOST_ARTIFACTS = 20
 """Failures of a run that leave files: each takes a second, and nobody looks at more."""
 
 
+LOST = ("timeout", "crash", "device_lost")
+"""What a kernel did that another browser must not be asked to bear for a picture's sake."""
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """Judges pairs in one browser; writes down each verdict and, once a case, what selection said of every variant. The
@@ -188,7 +192,8 @@ class Session:
         try:
             place = artifacts.write(folder / "failures" / file_name_of(verdict.query), verdict.evidence, verdict.report)
             told = str(place)
-            self.lab.picture(place / artifacts.PAGE_FILE, place / artifacts.PICTURE_FILE)
+            if verdict.record["status"] not in LOST:  # the page runs the kernel, too
+                self.lab.picture(place / artifacts.PAGE_FILE, place / artifacts.PICTURE_FILE)
         except LabError as error:
             told = f"{told} ({error})"
         report = f"{verdict.report}\n  files     {told}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernel_lab import runs
+from kernel_lab import line, runs
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.judging.journal import Journal
 from kernel_lab.operators.operator import Operator
@@ -40,6 +40,19 @@ def test_a_failure_leaves_all_that_is_known_of_it(lab: Lab, copy_operator: Opera
         assert tensors["input.x"].tolist() == tensors["expected.y"].tolist()
     assert (folder / "page.png").read_bytes().startswith(PNG)
     assert "lab.test.Copy:seven:off_by_one" in (folder / "page.html").read_text()
+
+
+def test_a_kernel_that_never_ends_hangs_no_second_browser(lab: Lab, copy_operator: Operator, tmp_path: Path) -> None:
+    """The page in its folder runs the kernel, so nobody opens it for a picture."""
+    log = Journal(tmp_path, {"command": "run", **runs.describe(lab.info)})
+    queries = [parse("Copy:seven:endless"), parse("Copy:large:copy")]
+    pairs = list(runs.pairs([copy_operator], queries, every_variant=False))
+    endless, after = runs.perform(pairs, lab, log, line.Options(deadline_ms=3000))
+    log.close()
+    assert (endless.record["status"], after.outcome) == ("timeout", "passed"), after.report
+    names = {path.name for path in (tmp_path / "failures").rglob("*")}
+    assert "page.html" in names
+    assert "page.png" not in names
 
 
 def test_a_folder_that_cannot_be_written_costs_no_result(lab: Lab, copy_operator: Operator, tmp_path: Path) -> None:
