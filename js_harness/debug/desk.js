@@ -69,6 +69,10 @@ export const catalogue = async () => (await (await ask("catalogue")).json()).ope
 export const specimen = async (query, facts, mask) =>
   decode(await (await ask("specimen", { query, facts: pageFacts(facts), mask })).arrayBuffer());
 
+/** The case as one HTML file. @param {{query: string, facts: Facts, mask: string[], summary: string}} asked */
+export const saved = async (asked) =>
+  (await ask("save", { ...asked, facts: pageFacts(asked.facts), user_agent: asked.facts.userAgent })).text();
+
 /** @param {string} query @param {string} output @param {number[]} index @returns {Promise<ElementTold>} */
 export const tellOf = async (query, output, index) => (await ask("element", { query, output, index })).json();
 

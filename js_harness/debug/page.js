@@ -50,6 +50,7 @@ class DebugPage {
       event.preventDefault();
       this.go();
     });
+    byId("save").addEventListener("click", () => this.#save().catch((error) => this.#fault(describe(error))));
     this.#features();
     this.#cases(wanted[1] ?? "", wanted[2] ?? "");
     setInterval(() => this.#watch(), WATCH_MS);
@@ -247,6 +248,17 @@ class DebugPage {
       byId("element").replaceChildren(element("p", { className: "failed" }, describe(error)));
       byId("element").hidden = false;
     }
+  }
+
+  /** One file that shows the case in any WebGPU browser, for a bug report. */
+  async #save() {
+    const { operator, case: name, variant } = this.session.specimen;
+    const asked = { query: `${operator}:${name}:${variant}`, facts: this.session.facts, mask: this.mask };
+    const text = await desk.saved({ ...asked, summary: byId("verdict").textContent });
+    const link = element("a", { href: URL.createObjectURL(new Blob([text], { type: "text/html" })) });
+    link.download = `${name}-${variant}.html`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   }
 
   /** A second run finds who stored there. @param {string} name @param {number[]} index */

@@ -273,6 +273,26 @@ def test_a_hidden_feature_changes_the_selection(looking: Callable[..., Any]) -> 
     assert [told is not None and ", subgroups," in told[0] for told in offered] == [True, False]
 
 
+def test_a_case_is_saved_as_one_file_that_shows_the_same(looking: Callable[..., Any], tmp_path: Path) -> None:
+    async def look(page: Page) -> tuple[str, str]:
+        async with page.expect_download() as started:
+            await page.click("#save")
+        download = await started.value
+        await download.save_as(tmp_path / "case.html")
+        browser = page.context.browser
+        assert browser is not None
+        own = await browser.new_page()
+        await own.goto((tmp_path / "case.html").as_uri())
+        await own.wait_for_function("/1 of 7/.test(document.body.innerText)")
+        text = await own.inner_text("body")
+        await own.close()
+        return download.suggested_filename, text
+
+    name, text = looking("Copy:seven:off_by_one", look)
+    assert name == "seven-off_by_one.html"
+    assert "lab.test.Copy:seven:off_by_one" in text
+
+
 def test_a_refusal_is_told(looking: Callable[..., Any]) -> None:
     assert looking("Copy:wrong_dtype", verdict).startswith("refused: x: got dtype int8")
 

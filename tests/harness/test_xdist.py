@@ -2,13 +2,16 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernel_lab.judging import journal
 from kernel_lab.operators.operator import Operator
+from kernel_lab.reporting.report import Report
 
 RunPytest = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -130,3 +133,33 @@ def test_tests_of_one_group_run_on_one_worker(run_pytest: RunPytest, tmp_path: P
     workers = [(tmp_path / f"group_{name}").read_text().split() for name in "ab"]
     assert [len(set(names)) for names in workers] == [1, 1]
     assert workers[0][0] != workers[1][0]
+
+
+KERNELS = """
+from kernel_lab.pytest_plugin import settle
+
+
+def test_kernel(kernel_pair, lab_judge):
+    settle(lab_judge(kernel_pair))
+"""
+
+
+def test_what_the_workers_found_becomes_one_report(run_pytest: RunPytest, tmp_path: Path) -> None:
+    queries = [
+        word for name in ("groups", "card_example", "wrong_rank*") for word in ("--lab-query", f"ConvInteger:{name}")
+    ]
+    done = run_pytest(KERNELS, "-n", "2", "--dist", "load", *queries, "--lab-variants", "all", "--lab-report", "r")
+    assert done.returncode == 0, done.stdout
+    workers = sorted(path.parent.name for path in (tmp_path / "r").glob("*/journal.jsonl"))
+    assert workers == ["gw0", "gw1"]
+    command = [sys.executable, "-m", "kernel_lab", "report", "r", "--out", "out"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    report = Report.model_validate_json((tmp_path / "out" / "run.json").read_text())
+    (browser,) = report.browsers
+    kept = [journal.load(tmp_path / "r" / worker / journal.FILE).results for worker in workers]
+    assert all(kept), "both workers judged some"
+    assert len(report.results) == sum(map(len, kept)) > 4
+    assert browser.passed + browser.skipped == len(report.results)
+    assert list(browser.packages) == sorted(browser.packages)
+    assert "ai.onnx.ConvInteger" in browser.packages

@@ -3,6 +3,7 @@
 In: operators, questions of the page as JSON. Out: JSON, or messages of the wire format. Reads files, changes none.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -13,7 +14,10 @@ from kernel_lab import line
 from kernel_lab.debugging import probing, specimen, writers
 from kernel_lab.debugging.instrument import BUFFER
 from kernel_lab.debugging.records import RECORD_WORDS, Choice
+from kernel_lab.debugging.standalone import Sighting, standalone
 from kernel_lab.errors import LabError
+from kernel_lab.judging.failure_report import repeat_command
+from kernel_lab.operators import dtypes
 from kernel_lab.operators import operator as operators
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.dtypes import Array
@@ -47,6 +51,13 @@ class ElementAsked(_Asked):
     query: str
     output: str
     index: list[int]
+
+
+class SaveAsked(SpecimenAsked):
+    """What the page saw: `summary`: its verdict in a line."""
+
+    summary: str
+    user_agent: str = ""
 
 
 class InspectAsked(SpecimenAsked):
@@ -97,15 +108,38 @@ class Desk:
         operator, case, _ = self._named(asked.query)
         return specimen.element(operator, case, asked.output, tuple(asked.index))
 
+    def save(self, body: Mapping[str, Any]) -> str:
+        """The answer to POST /debug/save: the case on that device as a page of its own."""
+        asked = _read(SaveAsked, body)
+        operator, case, name = self._named(asked.query)
+        header, _ = specimen.specimen(operator, case, facts := _facts(asked), name)
+        if "plan" not in header:
+            raise LabError(f"{case.query}: there is nothing to run, so there is nothing to save.")
+        variant = operator.variant(header["variant"])
+        plan = plans.plan_of(_scope(operator, case), variant, facts)
+        expected, source = line.expected_of(operator, case)
+        job = frames.job_of(plan, case.inputs, expected, line.DEADLINE_MS)
+        right = {output.name: dtypes.pack(expected[output.name], output.packing) for output in plan.outputs}
+        query = f"{case.query}:{variant.id}"
+        sighting = Sighting(
+            query=query,
+            summary=asked.summary,
+            browser=_browser(asked.user_agent),
+            adapter=facts.description,
+            why=case.why,
+            user_agent=asked.user_agent,
+            expected_from=source,
+            repeat=repeat_command(query),
+        )
+        return standalone(plan, job.inputs, right, sighting)
+
     def inspect(self, body: Mapping[str, Any]) -> bytes:
         """The answer to POST /debug/inspect, which a page asks twice: for a plan, and for what its words mean."""
         asked = _read(InspectAsked, body)
         operator, case, name = self._named(asked.query)
         if name is None:
             raise LabError("a debug run needs a variant: OPERATOR:CASE:VARIANT.")
-        scope, variant, facts = line.check(operator, case), operator.variant(name), _facts(asked)
-        if not isinstance(scope, Scope):
-            raise LabError(f"{case.query} is refused: {scope.sentence}")
+        scope, variant, facts = _scope(operator, case), operator.variant(name), _facts(asked)
         plan, tell = _debug_run(asked, scope, variant, facts)
         if asked.words is None:
             read = {"buffer": BUFFER, "record_words": RECORD_WORDS}
@@ -132,6 +166,19 @@ class Desk:
         if case is None:
             raise LabError(f"{operator.id} has no case {asked.case!r}: `kernel-lab list {operator.id}` shows them.")
         return operator, case, None if asked.variant == "*" else asked.variant
+
+
+def _scope(operator: Operator, case: Case) -> Scope:
+    scope = line.check(operator, case)
+    if not isinstance(scope, Scope):
+        raise LabError(f"{case.query} is refused: {scope.sentence}")
+    return scope
+
+
+def _browser(user_agent: str) -> str:
+    """What of a user agent people know a browser by."""
+    found = re.search(r"(Chrome|HeadlessChrome|Firefox|Version)/[\d.]+", user_agent)
+    return found[0].replace("/", " ") if found else user_agent or "unnamed browser"
 
 
 def _debug_run(

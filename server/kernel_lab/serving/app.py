@@ -131,6 +131,10 @@ def debug_routes(desk: Debugger) -> APIRouter:
     async def element(request: Request) -> Response:
         return JSONResponse(dict(desk.element(await _asked(request))))
 
+    @router.post("/save")
+    async def save(request: Request) -> Response:
+        return Response(desk.save(await _asked(request)), media_type="text/html; charset=utf-8")
+
     @router.post("/inspect")
     async def inspect(request: Request) -> Response:
         return Response(desk.inspect(await _asked(request)), media_type=_BYTES)
