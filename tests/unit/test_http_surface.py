@@ -18,9 +18,12 @@ import schemathesis
 from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 from schemathesis import GenerationMode
 from starlette.types import Message
 
+from kernel_lab.debugging import desk
+from kernel_lab.debugging.desk import Desk
 from kernel_lab.operators import operator
 from kernel_lab.planning.facts import COMPUTE_FEATURES
 from kernel_lab.serving import planner, request_body
@@ -33,14 +36,14 @@ ADDRESS = f"http://127.0.0.1:{PORT}"
 SECONDS = 2.0
 """Of processor time. The first plan of an operator takes a third of that: its manifest is read and compiled."""
 
-HUB = Hub(planner.answer)
+HUB = Hub(planner.answer, Desk(operator.load_all()))
 APP = create_app(HUB)
 COOKIE = f"kernel_lab_{PORT}"
 HUB.served["/blobs/1/1/x"] = b"\0\1\2\3"
 
 
-def judge(status: int, headers: Mapping[str, str], body: bytes, seconds: float) -> None:
-    """A file, a plan or a refusal; or a sentence that says why not."""
+def judge(status: int, headers: Mapping[str, str], body: bytes, seconds: float, planned: bool = True) -> None:
+    """A file, a plan or a refusal; or a sentence that says why not. `planned`: 200 with JSON must be a plan's."""
     assert status in (200, 400, 404, 405, 413), body
     assert seconds < SECONDS, f"{seconds:.2f} s"
     kind = headers["content-type"].partition(";")[0]
@@ -48,6 +51,8 @@ def judge(status: int, headers: Mapping[str, str], body: bytes, seconds: float) 
         assert kind in ("text/html", "text/javascript", "text/css", "application/octet-stream")
         return
     answer = json.loads(body)
+    if status == 200 and not planned:
+        return
     if status == 200:
         assert answer.keys() in ({"refused"}, PLANNED), answer
     sentence = answer.get("refused") if status == 200 else answer["error"]
@@ -60,16 +65,24 @@ PLANNED = {"plan", "wgsl", "valueChecks", "outputs", "decisions", "operator"}
 # What schemathesis makes of the OpenAPI document.
 
 
+BODIES: Mapping[str, type[BaseModel]] = {
+    "/plan": planner.PlanRequest,
+    "/debug/specimen": desk.SpecimenAsked,
+    "/debug/element": desk.ElementAsked,
+    "/debug/inspect": desk.InspectAsked,
+    "/debug/save": desk.SaveAsked,
+}
+
+
 def document() -> Json:
-    """The application's OpenAPI document, with the body that POST /plan reads by itself."""
+    """The application's OpenAPI document, with the bodies that it reads by itself."""
     inner: FastAPI = APP._app  # type: ignore[attr-defined]
     made: Json = copy.deepcopy(inner.openapi())
-    body = planner.PlanRequest.model_json_schema(ref_template="#/components/schemas/{model}")
-    made.setdefault("components", {}).setdefault("schemas", {}).update(body.pop("$defs"))
-    made["paths"]["/plan"]["post"]["requestBody"] = {
-        "required": True,
-        "content": {"application/json": {"schema": body}},
-    }
+    for path, form in BODIES.items():
+        body = form.model_json_schema(ref_template="#/components/schemas/{model}")
+        made.setdefault("components", {}).setdefault("schemas", {}).update(body.pop("$defs", {}))
+        content = {"application/json": {"schema": body}}
+        made["paths"][path]["post"]["requestBody"] = {"required": True, "content": content}
     return made
 
 
@@ -79,6 +92,10 @@ ASKED = {
     "file": SURFACE["/harness/{name}"]["GET"],
     "input": SURFACE["/blobs/{page}/{number}/{name}"]["GET"],
     "plan": SURFACE["/plan"]["POST"],
+    "debug": SURFACE["/debug"]["GET"],
+    "catalogue": SURFACE["/debug/catalogue"]["GET"],
+    "stamp": SURFACE["/debug/stamp/{name}"]["GET"],
+    **{path.rpartition("/")[2]: SURFACE[path]["POST"] for path in BODIES if path != "/plan"},
 }
 
 
@@ -87,7 +104,8 @@ def test_the_document_has_every_route_but_the_websocket() -> None:
 
 
 FEW = settings(max_examples=-(-settings.default.max_examples // 5))  # one takes schemathesis up to 0.1 s
-MODES = [*((name, GenerationMode.POSITIVE) for name in ASKED), ("plan", GenerationMode.NEGATIVE)]
+POSTS = [path.rpartition("/")[2] for path in BODIES]
+MODES = [*((name, GenerationMode.POSITIVE) for name in ASKED), *((name, GenerationMode.NEGATIVE) for name in POSTS)]
 """Of a path's texts none can be wrong."""
 
 
@@ -99,7 +117,7 @@ def test_whatever_is_asked_is_answered(name: str, mode: GenerationMode, data: st
     started = time.process_time()
     answer = case.call(ADDRESS, app=APP, cookies={COOKIE: HUB.token})
     headers = {key: values[0] for key, values in answer.headers.items()}
-    judge(answer.status_code, headers, answer.content, time.process_time() - started)
+    judge(answer.status_code, headers, answer.content, time.process_time() - started, name == "plan")
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -294,3 +312,30 @@ def test_a_body_is_read_up_to_the_limit_and_no_further() -> None:
     status, _, answer = asyncio.run(called("POST", "/plan", much()))
     assert (status, json.loads(answer)["error"]) == (413, "POST /plan: the body of a request may have 65,536 bytes.")
     assert sum(read) == request_body.MAX_BYTES + 8192
+
+
+# What the debug page asks, about cases that there are.
+
+COUNTS = st.integers(-3, 5) | st.integers(-(2**40), 2**40)
+LOOKS = st.fixed_dictionaries(
+    {"query": st.sampled_from(["ConvInteger:groups:accumulate_spatial", "DequantizeLinear:onnx_int4:general"])},
+    optional={
+        "buffer": st.sampled_from(["y", "x", "sums", "accumulate.params", "nothing", ""]),
+        "index": st.lists(COUNTS, max_size=5),
+        "run_pass": st.sampled_from(["accumulate", "nothing", None]),
+        "workgroup": st.lists(COUNTS, min_size=3, max_size=3),
+        "local_index": COUNTS,
+        "words": st.binary(max_size=240).map(bytes.hex) | st.text(max_size=9),
+        "mask": st.lists(st.sampled_from(["subgroups", "shader-f16"]), max_size=2),
+    },
+)
+
+
+@FEW
+@given(look=LOOKS)
+def test_whatever_is_looked_at_is_answered(look: Json) -> None:
+    facts = {"adapter": {"vendor": "v"}, "features": sorted(COMPUTE_FEATURES)}
+    started = time.process_time()
+    body = json.dumps({**look, "facts": facts}).encode()
+    status, headers, answer = asyncio.run(called("POST", "/debug/inspect", [body]))
+    judge(status, headers, answer, time.process_time() - started, planned=False)
