@@ -24,7 +24,7 @@ from kernel_lab.serving import frames
 from kernel_lab.serving.frames import Job
 
 OPERATORS = Path(__file__).parent.parent / "operators"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 """Ends a wait for something that never comes; nothing is measured by it."""
 
 

@@ -113,7 +113,7 @@ def test_a_fault_of_one_browser_is_found_by_compare(kernel_lab: Lab, versions: l
     found = kernel_lab("compare", str(tmp_path / "r" / before), str(tmp_path / "r" / "drill"), on=last)
     assert found.returncode == 1
     assert "lab.test.Copy:seven:copy  passed → failed: y: 1 of 7 elements differ; first at [5]" in found.stdout
-    assert "templates of its own  gained copy.wgsl.jinja (" in " ".join(found.stdout.split())
+    assert "templates of its own gained copy.wgsl.jinja (" in " ".join(found.stdout.split())
 
 
 def test_a_fault_of_one_browser_is_found_by_bisect(kernel_lab: Lab, versions: list[str], tmp_path: Path) -> None:

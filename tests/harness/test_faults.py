@@ -95,7 +95,7 @@ def broken(
     def run(act: Act, variant: str) -> Verdict:
         in_page(TELL_OF_SUBMIT)
         with ThreadPoolExecutor(1) as thread:
-            verdict = thread.submit(follow, variant, deadline_ms=20_000)
+            verdict = thread.submit(follow, variant, deadline_ms=100_000)
             in_page("() => submitted")
             on_page(act)
             return verdict.result()
