@@ -78,7 +78,7 @@ export const tellOf = async (query, output, index) => (await ask("element", { qu
 
 /**
  * @typedef {{query: string, facts: Facts, mask: string[], buffer?: string, index?: number[], run_pass?: string,
- *   workgroup?: number[], local_index?: number, words?: string}} Look  see InspectAsked in debugging/desk.py
+ *   workgroup?: number[], local_index?: number, words?: string}} Look  see InspectAsked in debugging/questions.py
  */
 /** The plan of a debug run, or what its words mean. @param {Look} look @returns {Promise<any>} */
 export const inspect = async (look) =>

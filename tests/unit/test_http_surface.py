@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from schemathesis import GenerationMode
 from starlette.types import Message
 
-from kernel_lab.debugging import desk
+from kernel_lab.debugging import questions
 from kernel_lab.debugging.desk import Desk
 from kernel_lab.operators import operator
 from kernel_lab.planning.facts import COMPUTE_FEATURES
@@ -67,10 +67,10 @@ PLANNED = {"plan", "wgsl", "valueChecks", "outputs", "decisions", "operator"}
 
 BODIES: Mapping[str, type[BaseModel]] = {
     "/plan": planner.PlanRequest,
-    "/debug/specimen": desk.SpecimenAsked,
-    "/debug/element": desk.ElementAsked,
-    "/debug/inspect": desk.InspectAsked,
-    "/debug/save": desk.SaveAsked,
+    "/debug/specimen": questions.SpecimenAsked,
+    "/debug/element": questions.ElementAsked,
+    "/debug/inspect": questions.InspectAsked,
+    "/debug/save": questions.SaveAsked,
 }
 
 

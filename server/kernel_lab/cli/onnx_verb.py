@@ -8,10 +8,9 @@ from rich.markup import escape
 
 from kernel_lab import line
 from kernel_lab.browsing.lab import Lab
-from kernel_lab.cli import console
-from kernel_lab.cli import run as run_verb
+from kernel_lab.cli import console, performing
 from kernel_lab.cli.console import BrowserOption, HeadedOption, JsonOption, LimitOption, MaskOption, SubgroupsOption
-from kernel_lab.cli.run import AllowOption, DeadlineOption, ReportOption, VariantsOption, VerboseOption
+from kernel_lab.cli.run import AllowOption, DeadlineOption, ReportOption, VariantsOption, VerboseOption, every_variant
 from kernel_lab.errors import LabError
 from kernel_lab.queries import parse
 
@@ -52,7 +51,7 @@ def add_to(app: typer.Typer) -> None:
         """Run a model's quantised nodes, or ONNX backend tests, as cases and compare with ONNX Runtime, to the bit."""
         from kernel_lab.importing import collecting, feeds  # needs packages that no other verb needs
 
-        every = run_verb.every_variant(variants)
+        every = every_variant(variants)
         queries = [parse(text) for text in case or ["*"]]
         feeding = feeds.feeding(inputs, seed, shape or [])
         with console.err.status("reading, and computing activations"):
@@ -67,7 +66,7 @@ def add_to(app: typer.Typer) -> None:
             )
         options = line.Options(deadline_ms=int(deadline * 1000))
         with Lab(console.profile(browser, headed, mask, limit, subgroups)) as lab:
-            code = run_verb.perform(
+            code = performing.perform(
                 chosen, lab, options,
                 report=report, allow_no_adapter=allow_no_adapter, verbose=verbose, as_json=as_json, command="onnx",
             )  # fmt: skip

@@ -1,7 +1,7 @@
 """Looking at one case closely: what the debug page shows, what a kernel does inside, and what leaves as a file.
 
     specimen     a case on a variant laid open: plan, WGSL and where its lines come from, inputs, expected outputs
-    desk         answers what the debug page asks
+    desk         answers what the debug page asks (questions)
     records      what a debug run writes, and how it is read back
     instrument   what any WGSL needs to write it: two bindings, the invocation's place, a few functions
     probing      the `probe(…)` lines of a template

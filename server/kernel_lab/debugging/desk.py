@@ -5,14 +5,14 @@ In: operators, questions of the page as JSON. Out: JSON, or messages of the wire
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernel_lab import line
 from kernel_lab.debugging import probing, specimen, writers
 from kernel_lab.debugging.instrument import BUFFER
+from kernel_lab.debugging.questions import ElementAsked, InspectAsked, SaveAsked, SpecimenAsked, read
 from kernel_lab.debugging.records import RECORD_WORDS, Choice
 from kernel_lab.debugging.standalone import Sighting, standalone
 from kernel_lab.errors import LabError
@@ -30,50 +30,6 @@ from kernel_lab.planning.plans import Plan
 from kernel_lab.planning.scopes import Scope
 from kernel_lab.queries import parse
 from kernel_lab.serving import frames, wire
-from kernel_lab.serving.planner import PageFacts
-
-
-class _Asked(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class SpecimenAsked(_Asked):
-    """A case, maybe on a named variant; `mask`: features that are hidden from planning."""
-
-    query: str
-    facts: PageFacts
-    mask: list[str] = []
-
-
-class ElementAsked(_Asked):
-    """One element of a case's output."""
-
-    query: str
-    output: str
-    index: list[int]
-
-
-class SaveAsked(SpecimenAsked):
-    """What the page saw: `summary`: its verdict in a line."""
-
-    summary: str
-    user_agent: str = ""
-
-
-class InspectAsked(SpecimenAsked):
-    """Who wrote an element of a buffer; or, with `workgroup`, what the probes of that invocation of a pass saw.
-    `words`: what the debug run left in its buffer, in hex; without them the answer is the plan of that run.
-    """
-
-    buffer: str = ""
-    index: list[int] = []
-    run_pass: str | None = None
-    workgroup: tuple[int, int, int] | None = None
-    local_index: int = 0
-    words: str | None = None
-
-
-Form = TypeVar("Form", bound=_Asked)
 
 
 class Desk:
@@ -97,20 +53,20 @@ class Desk:
 
     def specimen(self, body: Mapping[str, Any]) -> bytes:
         """The answer to POST /debug/specimen."""
-        asked = _read(SpecimenAsked, body)
+        asked = read(SpecimenAsked, body)
         operator, case, variant = self._named(asked.query)
         header, blobs = specimen.specimen(operator, case, _facts(asked), variant)
         return wire.encode({**header, "stamp": operator.digest}, blobs)
 
     def element(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to POST /debug/element."""
-        asked = _read(ElementAsked, body)
+        asked = read(ElementAsked, body)
         operator, case, _ = self._named(asked.query)
         return specimen.element(operator, case, asked.output, tuple(asked.index))
 
     def save(self, body: Mapping[str, Any]) -> str:
         """The answer to POST /debug/save: the case on that device as a page of its own."""
-        asked = _read(SaveAsked, body)
+        asked = read(SaveAsked, body)
         operator, case, name = self._named(asked.query)
         header, _ = specimen.specimen(operator, case, facts := _facts(asked), name)
         if "plan" not in header:
@@ -135,16 +91,16 @@ class Desk:
 
     def inspect(self, body: Mapping[str, Any]) -> bytes:
         """The answer to POST /debug/inspect, which a page asks twice: for a plan, and for what its words mean."""
-        asked = _read(InspectAsked, body)
+        asked = read(InspectAsked, body)
         operator, case, name = self._named(asked.query)
         if name is None:
             raise LabError("a debug run needs a variant: OPERATOR:CASE:VARIANT.")
         scope, variant, facts = _scope(operator, case), operator.variant(name), _facts(asked)
         plan, tell = _debug_run(asked, scope, variant, facts)
         if asked.words is None:
-            read = {"buffer": BUFFER, "record_words": RECORD_WORDS}
+            records = {"buffer": BUFFER, "record_words": RECORD_WORDS}
             texts = frames.wgsl_texts(plan, set())
-            return wire.encode({"plan": frames.plan_header(plan), "wgsl": texts, "read": read}, [])
+            return wire.encode({"plan": frames.plan_header(plan), "wgsl": texts, "read": records}, [])
         try:
             words = np.frombuffer(bytes.fromhex(asked.words), np.uint32)
             return wire.encode({"told": tell(words)}, [])
@@ -213,11 +169,3 @@ def _facts(asked: SpecimenAsked) -> DeviceFacts:
     if facts is None:
         raise LabError(f"no adapter: {asked.facts.reason or 'this browser offers none'}.")
     return device_facts.masked(facts, tuple(asked.mask), {})
-
-
-def _read(form: type[Form], body: Mapping[str, Any]) -> Form:
-    try:
-        return form.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise LabError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from None

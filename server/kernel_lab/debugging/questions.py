@@ -1,0 +1,64 @@
+"""What the debug page may ask of the desk, as JSON, and whether it is that.
+
+In: bodies of requests. Out: forms. LabError names the first fault.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kernel_lab.errors import LabError
+from kernel_lab.serving.planner import PageFacts
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class SpecimenAsked(_Asked):
+    """A case, maybe on a named variant; `mask`: features that are hidden from planning."""
+
+    query: str
+    facts: PageFacts
+    mask: list[str] = []
+
+
+class ElementAsked(_Asked):
+    """One element of a case's output."""
+
+    query: str
+    output: str
+    index: list[int]
+
+
+class SaveAsked(SpecimenAsked):
+    """What the page saw: `summary`: its verdict in a line."""
+
+    summary: str
+    user_agent: str = ""
+
+
+class InspectAsked(SpecimenAsked):
+    """Who wrote an element of a buffer; or, with `workgroup`, what the probes of that invocation of a pass saw.
+    `words`: what the debug run left in its buffer, in hex; without them the answer is the plan of that run.
+    """
+
+    buffer: str = ""
+    index: list[int] = []
+    run_pass: str | None = None
+    workgroup: tuple[int, int, int] | None = None
+    local_index: int = 0
+    words: str | None = None
+
+
+Form = TypeVar("Form", bound=_Asked)
+
+
+def read(form: type[Form], body: Mapping[str, Any]) -> Form:
+    """The body as that form."""
+    try:
+        return form.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise LabError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
