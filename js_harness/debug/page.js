@@ -11,7 +11,7 @@ import { drawPlan } from "./plan_view.js";
 import { Session } from "./session.js";
 import { sayers } from "./source_map.js";
 import { TensorView } from "./tensor_view.js";
-import { codeOf, countOf, differing, flatOf, hexOf, indexOf, textOf } from "./values.js";
+import { codeOf, countOf, differing, flatOf, hexOf, indexOf, sameBytes, textOf } from "./values.js";
 import { drawWgsl } from "./wgsl_view.js";
 
 /** @import {Outcome} from "../execute.js" */
@@ -140,7 +140,7 @@ class DebugPage {
 
   /** @param {Outcome} outcome */
   #verdict(outcome) {
-    const wrong = this.session.buffers().filter(({ actual, expected }) => expected && (!actual || String(actual) !== String(expected)));
+    const wrong = this.session.buffers().filter(({ actual, expected }) => expected && !(actual && sameBytes(actual, expected)));
     const told = [];
     if (outcome.status !== "ok") told.push(outcome.status.replaceAll("_", " "));
     else {
@@ -161,12 +161,15 @@ class DebugPage {
   /** Messages on the console, each linked to its template's line. @param {Outcome} outcome */
   #log(outcome) {
     const { plan, passes, templates } = this.session.specimen;
+    const made = new Map(); // a script a pass, however much is said of it
     for (const message of outcome.messages) {
       const index = plan.passes.findIndex(({ label }) => label === message.pass);
       const edited = this.session.edits.has(index);
       const text = `${message.pass}${message.line ? `, line ${message.line}:${message.column} of its WGSL` : ""}: ${message.text}`;
       const say = message.kind === "error" ? console.error : console.warn; // itself: its caller is where the link leads
-      const from = index >= 0 && message.line > 0 && !edited ? sayers(message.pass, passes[index].origins, templates)[message.line - 1] : null;
+      const linked = index >= 0 && message.line > 0 && !edited;
+      if (linked && !made.has(index)) made.set(index, sayers(message.pass, passes[index].origins, templates));
+      const from = linked ? made.get(index)[message.line - 1] : null;
       if (from) from(say, text);
       else say(text);
     }
@@ -203,7 +206,7 @@ class DebugPage {
     this.buffer = name;
     const every = this.session.buffers();
     const items = every.map(({ layout, actual, expected }) => {
-      const differs = actual && expected && String(actual) !== String(expected);
+      const differs = actual && expected && !sameBytes(actual, expected);
       return { name: layout.name, note: expected ? (differs ? "✕" : "●") : layout.kind };
     });
     buttons(byId("tensor-names"), items, name, (chosen) => this.#show(chosen, false));

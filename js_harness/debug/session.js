@@ -56,8 +56,7 @@ export class Session {
 
   /** @param {boolean} timing @returns {Promise<Outcome>} */
   async run(timing) {
-    const { plan, inputs } = this.specimen;
-    const blobs = /** @type {Opened} */ (this.opened).blobs;
+    const { plan } = this.specimen;
     const texts = new Map();
     const passes = plan.passes.map((pass, index) => {
       const digest = this.edits.has(index) ? `edited ${crypto.randomUUID()}` : pass.wgsl;
@@ -68,16 +67,9 @@ export class Session {
     const stamped = timing && this.facts.features.includes("timestamp-query") && !features.includes("timestamp-query");
     const device = { ...plan.device, features: stamped ? [...features, "timestamp-query"] : features };
     const read = plan.buffers.filter(({ kind, bytes }) => (kind === "output" || kind === "intermediate") && bytes > 0);
-    const job = {
-      plan: { ...plan, device, passes, outputs: [] },
-      sources: new Map(inputs.map(({ buffer, blob }) => [buffer, blobs[blob]])),
-      expected: {},
-      read: plan.passes.length > 0 ? read.map(({ name }) => name) : [],
-      deadlineMs: DEADLINE_MS,
-      timing: stamped || (timing && features.includes("timestamp-query")),
-      keep: false,
-    };
-    const execution = await execute(job, this.devices, texts);
+    const names = plan.passes.length > 0 ? read.map(({ name }) => name) : [];
+    const timed = stamped || (timing && features.includes("timestamp-query"));
+    const execution = await this.#execute({ ...plan, device, passes }, texts, names, timed);
     this.outcome = execution.outcome;
     this.bytes.clear();
     for (const { buffer, blob } of execution.outcome.read) this.bytes.set(buffer, execution.blobs[blob].slice());
@@ -85,23 +77,24 @@ export class Session {
     return execution.outcome;
   }
 
+  /** A plan on this specimen's inputs; of its buffers those named are read.
+   * @param {Specimen["plan"]} plan @param {Map<string, string>} texts @param {string[]} read @param {boolean} timing */
+  #execute(plan, texts, read, timing) {
+    const { inputs } = this.specimen;
+    const blobs = /** @type {Opened} */ (this.opened).blobs;
+    const sources = new Map(inputs.map(({ buffer, blob }) => [buffer, blobs[blob]]));
+    const job = { plan: { ...plan, outputs: [] }, sources, expected: {}, read, deadlineMs: DEADLINE_MS, timing, keep: false };
+    return execute(job, this.devices, texts);
+  }
+
   /** A debug run: the server's plan for what is looked for, run here, and what the server reads in its buffer.
    * @param {Omit<desk.Look, "query"|"facts"|"mask"|"words">} look @param {string[]} mask */
   async inspect(look, mask) {
-    const { operator, case: name, variant, inputs } = this.specimen;
+    const { operator, case: name, variant } = this.specimen;
     const asked = { ...look, query: `${operator}:${name}:${variant}`, facts: this.facts, mask };
     const { plan, wgsl, read } = await desk.inspect(asked);
-    const blobs = /** @type {Opened} */ (this.opened).blobs;
-    const job = {
-      plan: { ...plan, outputs: [] },
-      sources: new Map(inputs.map(({ buffer, blob }) => [buffer, blobs[blob]])),
-      expected: {},
-      read: [read.buffer],
-      deadlineMs: DEADLINE_MS,
-      timing: false,
-      keep: false,
-    };
-    const { outcome, blobs: found, release } = await execute(job, this.devices, new Map(Object.entries(wgsl)));
+    const execution = await this.#execute(plan, new Map(Object.entries(wgsl)), [read.buffer], false);
+    const { outcome, blobs: found, release } = execution;
     if (outcome.status !== "ok") throw new Error(`the debug run: ${outcome.status}: ${outcome.messages.map(({ text }) => text).join("; ")}`);
     const words = new Uint32Array(found[outcome.read[0].blob].slice().buffer);
     release();

@@ -86,6 +86,9 @@ export function indexOf(shape, flat) {
 /** @param {number[]} shape @param {number[]} index */
 export const flatOf = (shape, index) => index.reduce((flat, at, axis) => flat * shape[axis] + at, 0);
 
+/** @param {Uint8Array} one @param {Uint8Array} other */
+export const sameBytes = (one, other) => one.length === other.length && one.every((byte, at) => byte === other[at]);
+
 /** The elements in which two buffers differ, in order. @param {Uint8Array} actual @param {Uint8Array} expected @param {Layout} layout */
 export function differing(actual, expected, layout) {
   const found = [];

@@ -65,7 +65,7 @@ def test_a_variant_that_cannot_run_says_why(desk: Desk) -> None:
             {"query": "Copy:seven:copy", "facts": FACTS, "buffer": "y", "index": [0], "words": "zz"},
             "words: these are not the words of that debug run",
         ),
-        ("save", {"query": "Copy:wrong_dtype", "facts": FACTS, "summary": ""}, "there is nothing to run"),
+        ("save", {"query": "Copy:wrong_dtype", "facts": FACTS, "summary": ""}, "so there is nothing to run"),
     ],
 )
 def test_what_cannot_be_answered_is_a_sentence(desk: Desk, ask: str, body: dict[str, Any], sentence: str) -> None:

@@ -76,7 +76,7 @@ BODIES: Mapping[str, type[BaseModel]] = {
 
 def document() -> Json:
     """The application's OpenAPI document, with the bodies that it reads by itself."""
-    inner: FastAPI = APP._app  # type: ignore[attr-defined]
+    inner: FastAPI = APP._app  # type: ignore[attr-defined]  # an ASGI app; ours is a Guard around FastAPI's
     made: Json = copy.deepcopy(inner.openapi())
     for path, form in BODIES.items():
         body = form.model_json_schema(ref_template="#/components/schemas/{model}")

@@ -14,7 +14,7 @@ from kernel_lab.browsing import getting, installing, profiles, sources
 from kernel_lab.cli import console
 from kernel_lab.cli.comparisons import Comparison, described, show
 from kernel_lab.cli.console import JsonOption, PackageOption, ReferenceOption
-from kernel_lab.cli.run import DeadlineOption, RepeatOption, ReportOption
+from kernel_lab.cli.run import DeadlineOption, RepeatOption, ReportOption, command_of
 from kernel_lab.errors import LabError
 from kernel_lab.judging import changes
 from kernel_lab.judging.changes import WORDS, Changes, Kind, Run
@@ -67,10 +67,8 @@ def add_to(app: typer.Typer) -> None:
             raise LabError(f"no case fits {', '.join(query)}; `kernel-lab list` shows what there is.")
         if on is not None and on not in KINDS:
             raise LabError(f"--on: got {on!r}, allowed are {', '.join(KINDS)}.")
-        words = [*query, "--deadline", f"{deadline:g}", "--repeat", str(repeat)]
-        for folder in package or ():
-            words += ["--package", str(folder)]
-        words += ["--reference", str(reference)] if reference is not None else []
+        options = command_of("run", deadline=deadline, repeat=repeat, package=package, reference=reference)
+        words = [*query, *options[2:]]
         ends, adapter = _ends(good, bad)
         between = _between(ends, only_here=here)
         trial = _Trial(words, len(pairs), report or new_run_folder(), quiet=as_json)

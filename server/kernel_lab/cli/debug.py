@@ -9,9 +9,9 @@ import typer
 from kernel_lab.browsing.showing import show
 from kernel_lab.cli import console
 from kernel_lab.cli.console import BrowserOption, PackageOption, ReferenceOption
+from kernel_lab.cli.explain import one_case
 from kernel_lab.debugging.desk import Desk
 from kernel_lab.errors import LabError
-from kernel_lab.operators import operator
 from kernel_lab.queries import parse
 from kernel_lab.serving import planner
 from kernel_lab.serving.host import Host
@@ -30,15 +30,10 @@ def add_to(app: typer.Typer) -> None:
         if profile.remote is not None:
             raise LabError("debug starts a browser of this machine; `kernel-lab serve` prints an address for others.")
         asked = parse(query)
-        operators = console.operators(package, reference)
-        op = operator.among(operators, asked.operator)
-        case = next((case.name for case in op.cases if case.name == asked.case), None)
-        if case is None:
-            raise LabError(f"{op.id} has no case {asked.case!r}: `kernel-lab list {op.id}` shows them.")
-        if asked.variant != "*":
-            op.variant(asked.variant)
-        wanted = ":".join([op.id, case, *([asked.variant] if asked.variant != "*" else [])])
-        host = Host(planner.answer, desk=Desk(operators))
+        op, case = one_case(asked, package, reference)
+        named = [] if asked.variant == "*" else [op.variant(asked.variant).id]
+        wanted = ":".join([case.query, *named])
+        host = Host(planner.answer, desk=Desk(console.operators(package, reference)))
         try:
             address = f"{host.address}/debug?query={quote(wanted)}&token={host.hub.token}"
             console.out.print(f"open     {address}", soft_wrap=True)

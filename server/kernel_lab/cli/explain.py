@@ -68,7 +68,7 @@ def add_to(app: typer.Typer) -> None:
         decisions = line.decide(scope, facts)
         chosen = selection.selected(decisions)
         if as_json:
-            rows = [{"variant": d.variant.id, "stage": d.stage, "reason": d.reason} for d in decisions]
+            rows = [decision.json for decision in decisions]
             selected = chosen.variant.id if chosen else None
             console.print_json({"query": case.query, "device": who, "selected": selected, "decisions": rows})
             return

@@ -13,7 +13,7 @@ from kernel_lab.browsing import profiles, sources
 from kernel_lab.cli import console
 from kernel_lab.cli.console import PackageOption, QueryArgument, ReferenceOption
 from kernel_lab.cli.report import print_report
-from kernel_lab.cli.run import DeadlineOption, KnownOption, RepeatOption, RetryOption, every_variant
+from kernel_lab.cli.run import DeadlineOption, KnownOption, RepeatOption, RetryOption, command_of, every_variant
 from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import new_run_folder
 from kernel_lab.queries import parse
@@ -63,13 +63,11 @@ def add_to(app: typer.Typer) -> None:
         pairs = list(runs.pairs(operators, queries, every_variant=every_variant(variants)))
         if not pairs:
             raise LabError(f"no case fits {', '.join(map(str, queries))}; `kernel-lab list` shows what there is.")
-        words = [*(query or ()), "--variants", variants, "--deadline", f"{deadline:g}", "--repeat", str(repeat)]
-        words += ["--retry-lost"] if retry_lost else []
-        words += ["--known", str(known)] if known is not None else []
-        for folder in package or ():
-            words += ["--package", str(folder)]
-        if reference is not None:
-            words += ["--reference", str(reference)]
+        options = command_of(
+            "run", variants=variants, deadline=deadline, repeat=repeat, retry_lost=retry_lost, known=known,
+            package=package, reference=reference,
+        )  # fmt: skip
+        words = [*(query or ()), *options[2:]]
         names = browser or installed()
         if not names:
             raise LabError("no Chromium was found: `kernel-lab browsers list` says what can be installed.")

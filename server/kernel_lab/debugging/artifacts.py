@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernel_lab import line
-from kernel_lab.debugging.standalone import Sighting, standalone
+from kernel_lab.debugging import saving
 from kernel_lab.errors import LabError
 from kernel_lab.judging.failure_report import Evidence
 from kernel_lab.operators import dtypes
@@ -25,12 +25,13 @@ def write(folder: Path, evidence: Evidence, report: str) -> Path:
     """The folder, with report.txt, plan.json, one .wgsl a pass, tensors.npz and page.html."""
     plan, case = evidence.plan, evidence.case
     expected, _ = line.expected_of(evidence.operator, case)
-    job = frames.job_of(plan, case.inputs, expected, line.DEADLINE_MS)
-    right = {output.name: dtypes.pack(expected[output.name], output.packing) for output in plan.outputs}
+    summary = f"failed: {evidence.finding.summary}"
+    query = f"{case.query}:{evidence.variant}"
+    seen = saving.sighting(evidence.info, case, query, summary, evidence.expected_from, evidence.repeat)
     texts = {
         "report.txt": report + "\n",
         "plan.json": json.dumps(frames.plan_header(plan), indent=1) + "\n",
-        PAGE_FILE: standalone(plan, job.inputs, right, _sighting(evidence)),
+        PAGE_FILE: saving.page_of(evidence.operator, case, plan, seen),
         **{f"{number}-{_name(p.label)}.wgsl": p.wgsl.text for number, p in enumerate(plan.passes, 1)},
     }
     tensors = {f"input.{name}": array for name, array in case.inputs.items()}
@@ -53,21 +54,6 @@ def _storable(item: tuple[str, Array]) -> tuple[str, Array]:
     if array.dtype.kind in "iuf" and array.dtype.isbuiltin == 1:
         return name, array
     return f"{name}.{dtypes.of_array(array).name}", dtypes.raw_codes(array).reshape(array.shape)
-
-
-def _sighting(evidence: Evidence) -> Sighting:
-    info = evidence.info
-    return Sighting(
-        query=f"{evidence.case.query}:{evidence.variant}",
-        summary=f"failed: {evidence.finding.summary}",
-        browser=f"Chromium {info.version}",
-        adapter=info.facts.description if info.facts else "none",
-        why=evidence.case.why,
-        user_agent=info.user_agent,
-        flags=info.flags,
-        expected_from=evidence.expected_from,
-        repeat=evidence.repeat,
-    )
 
 
 def _name(label: str) -> str:

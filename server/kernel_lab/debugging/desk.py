@@ -5,19 +5,19 @@ In: operators, questions of the page as JSON. Out: JSON, or messages of the wire
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernel_lab import line
-from kernel_lab.debugging import probing, specimen, writers
+from kernel_lab.debugging import probing, saving, specimen, writers
 from kernel_lab.debugging.instrument import BUFFER
 from kernel_lab.debugging.questions import ElementAsked, InspectAsked, SaveAsked, SpecimenAsked, read
 from kernel_lab.debugging.records import RECORD_WORDS, Choice
-from kernel_lab.debugging.standalone import Sighting, standalone
+from kernel_lab.debugging.standalone import Sighting
 from kernel_lab.errors import LabError
 from kernel_lab.judging.failure_report import repeat_command
-from kernel_lab.operators import dtypes
 from kernel_lab.operators import operator as operators
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.dtypes import Array
@@ -68,26 +68,20 @@ class Desk:
         """The answer to POST /debug/save: the case on that device as a page of its own."""
         asked = read(SaveAsked, body)
         operator, case, name = self._named(asked.query)
-        header, _ = specimen.specimen(operator, case, facts := _facts(asked), name)
-        if "plan" not in header:
-            raise LabError(f"{case.query}: there is nothing to run, so there is nothing to save.")
-        variant = operator.variant(header["variant"])
-        plan = plans.plan_of(_scope(operator, case), variant, facts)
-        expected, source = line.expected_of(operator, case)
-        job = frames.job_of(plan, case.inputs, expected, line.DEADLINE_MS)
-        right = {output.name: dtypes.pack(expected[output.name], output.packing) for output in plan.outputs}
-        query = f"{case.query}:{variant.id}"
-        sighting = Sighting(
+        facts = _facts(asked)
+        plan, variant = saving.planned(operator, case, facts, name)
+        query = f"{case.query}:{variant}"
+        seen = Sighting(
             query=query,
             summary=asked.summary,
             browser=_browser(asked.user_agent),
             adapter=facts.description,
             why=case.why,
             user_agent=asked.user_agent,
-            expected_from=source,
+            expected_from=line.expected_of(operator, case)[1],
             repeat=repeat_command(query),
         )
-        return standalone(plan, job.inputs, right, sighting)
+        return saving.page_of(operator, case, plan, seen)
 
     def inspect(self, body: Mapping[str, Any]) -> bytes:
         """The answer to POST /debug/inspect, which a page asks twice: for a plan, and for what its words mean."""
@@ -110,9 +104,8 @@ class Desk:
     def stamp(self, name: str) -> dict[str, str]:
         """The digest of an operator's files as they are now; one that has changed is read anew."""
         operator = operators.among(self._operators, name)
-        fresh = operators.afresh(operator)
-        if fresh.digest != operator.digest:
-            self._operators[operator.id] = operator = fresh
+        if replace(operator).digest != operator.digest:  # a copy remembers nothing
+            self._operators[operator.id] = operator = operators.afresh(operator)
         return {"stamp": operator.digest}
 
     def _named(self, query: str) -> tuple[Operator, Case, str | None]:

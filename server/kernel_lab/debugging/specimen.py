@@ -30,7 +30,7 @@ def specimen(operator: Operator, case: Case, facts: DeviceFacts, variant: str | 
     if isinstance(scope, Refused):
         return {**header, "refused": scope.sentence}, []
     decisions = line.decide(scope, facts)
-    header["decisions"] = [{"variant": d.variant.id, "stage": d.stage, "reason": d.reason} for d in decisions]
+    header["decisions"] = [decision.json for decision in decisions]
     first = selection.selected(decisions)
     header["selected"] = first.variant.id if first else None
     chosen = selection.forced(decisions, variant) if variant else first

@@ -37,6 +37,11 @@ class Decision:
     def can_run(self) -> bool:
         return self.stage in ("accepted", "demoted")
 
+    @property
+    def json(self) -> dict[str, str]:
+        """As pages and programs are told of it."""
+        return {"variant": self.variant.id, "stage": self.stage, "reason": self.reason}
+
     def __str__(self) -> str:
         words = {"accepted": "Accepted", "demoted": "Accepted, but demoted", "emulated": "Only when forced"}.get(
             self.stage, "No"

@@ -113,7 +113,7 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
             {"input": check.input, "rule": check.rule, "sentence": sentence} for check, sentence in active_checks(scope)
         ],
         "outputs": {role: {"dtype": t.dtype, "shape": list(t.shape)} for role, t in scope.outputs.items()},
-        "decisions": [{"variant": d.variant.id, "stage": d.stage, "reason": d.reason} for d in decisions],
+        "decisions": [decision.json for decision in decisions],
         "operator": op.id,
     }
 
