@@ -8,8 +8,8 @@ import asyncio
 import copy
 import itertools
 import json
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import quote
 
@@ -33,8 +33,7 @@ from kernel_lab.serving.hub import Hub
 Json = dict[str, Any]
 PORT = 8770
 ADDRESS = f"http://127.0.0.1:{PORT}"
-SECONDS = 2.0
-"""Of processor time. The first plan of an operator takes a third of that: its manifest is read and compiled."""
+Soon = Callable[..., AbstractContextManager[None]]
 
 HUB = Hub(planner.answer, Desk(operator.load_all()))
 APP = create_app(HUB)
@@ -42,10 +41,9 @@ COOKIE = f"kernel_lab_{PORT}"
 HUB.served["/blobs/1/1/x"] = b"\0\1\2\3"
 
 
-def judge(status: int, headers: Mapping[str, str], body: bytes, seconds: float, planned: bool = True) -> None:
+def judge(status: int, headers: Mapping[str, str], body: bytes, planned: bool = True) -> None:
     """A file, a plan or a refusal; or a sentence that says why not. `planned`: 200 with JSON must be a plan's."""
     assert status in (200, 400, 404, 405, 413), body
-    assert seconds < SECONDS, f"{seconds:.2f} s"
     kind = headers["content-type"].partition(";")[0]
     if status == 200 and kind != "application/json":
         assert kind in ("text/html", "text/javascript", "text/css", "application/octet-stream")
@@ -112,12 +110,12 @@ MODES = [*((name, GenerationMode.POSITIVE) for name in ASKED), *((name, Generati
 @pytest.mark.parametrize(("name", "mode"), MODES)
 @FEW
 @given(data=st.data())
-def test_whatever_is_asked_is_answered(name: str, mode: GenerationMode, data: st.DataObject) -> None:
+def test_whatever_is_asked_is_answered(soon: Soon, name: str, mode: GenerationMode, data: st.DataObject) -> None:
     case = data.draw(ASKED[name].as_strategy(mode))
-    started = time.process_time()
-    answer = case.call(ADDRESS, app=APP, cookies={COOKIE: HUB.token})
+    with soon():
+        answer = case.call(ADDRESS, app=APP, cookies={COOKIE: HUB.token})
     headers = {key: values[0] for key, values in answer.headers.items()}
-    judge(answer.status_code, headers, answer.content, time.process_time() - started, name == "plan")
+    judge(answer.status_code, headers, answer.content, name == "plan")
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -210,27 +208,30 @@ def changed(draw: st.DrawFn) -> Json:
 
 
 @given(request=changed())
-def test_a_case_s_request_with_one_thing_changed_is_answered(request: Json) -> None:
-    ask(json.dumps(request).encode())
+def test_a_case_s_request_with_one_thing_changed_is_answered(soon: Soon, request: Json) -> None:
+    with soon():
+        ask(json.dumps(request).encode())
 
 
 @given(request=st.sampled_from(REQUESTS), at=st.integers(0, 600), what=st.binary(max_size=4), cut=st.booleans())
-def test_a_case_s_request_with_some_bytes_changed_is_answered(request: Json, at: int, what: bytes, cut: bool) -> None:
+def test_a_case_s_request_with_some_bytes_changed_is_answered(
+    soon: Soon, request: Json, at: int, what: bytes, cut: bool
+) -> None:
     body = json.dumps(request).encode()
-    ask(body[:at] + what + (b"" if cut else body[at + len(what) :]))
+    with soon():
+        ask(body[:at] + what + (b"" if cut else body[at + len(what) :]))
 
 
 @given(method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "x"]), path=st.text())
 def test_any_method_and_path_is_answered(method: str, path: str) -> None:
     status, headers, body = asyncio.run(called(method, f"/{path}", [b"{}"]))
-    judge(status, headers, body or b'{"error": "."}', 0)  # to HEAD there is no body
+    judge(status, headers, body or b'{"error": "."}')  # to HEAD there is no body
 
 
 def ask(body: bytes) -> Json:
     """What POST /plan answers to it."""
-    started = time.process_time()
     status, headers, answer = asyncio.run(called("POST", "/plan", [body]))
-    judge(status, headers, answer, time.process_time() - started)
+    judge(status, headers, answer)
     found: Json = json.loads(answer)
     return found
 
@@ -333,9 +334,9 @@ LOOKS = st.fixed_dictionaries(
 
 @FEW
 @given(look=LOOKS)
-def test_whatever_is_looked_at_is_answered(look: Json) -> None:
+def test_whatever_is_looked_at_is_answered(soon: Soon, look: Json) -> None:
     facts = {"adapter": {"vendor": "v"}, "features": sorted(COMPUTE_FEATURES)}
-    started = time.process_time()
     body = json.dumps({**look, "facts": facts}).encode()
-    status, headers, answer = asyncio.run(called("POST", "/debug/inspect", [body]))
-    judge(status, headers, answer, time.process_time() - started, planned=False)
+    with soon():
+        status, headers, answer = asyncio.run(called("POST", "/debug/inspect", [body]))
+    judge(status, headers, answer, planned=False)

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import socket
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -84,11 +84,10 @@ def test_no_header_given_twice_or_nearly_right_is_let_through(kind: str, headers
     assert not admitted(*headers, kind=kind)
 
 
-def test_no_cookie_takes_long_to_look_at() -> None:
+def test_no_cookie_takes_long_to_look_at(soon: Callable[..., AbstractContextManager[None]]) -> None:
     """Python's own http.cookies takes quadratic time for backslashes in quotes (CVE-2024-7592)."""
-    started = time.process_time()
-    assert not admitted(("host", OWN), ("cookie", f'kernel_lab_{PORT}="' + "\\a" * 100_000 + '"'))
-    assert time.process_time() - started < 0.5
+    with soon():
+        assert not admitted(("host", OWN), ("cookie", f'kernel_lab_{PORT}="' + "\\a" * 500_000 + '"'))
 
 
 # Pages that nobody expects.
