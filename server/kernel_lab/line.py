@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from kernel_lab.browsing.lab import Lab
+from kernel_lab.browsing.lab import Lab, Ran
 from kernel_lab.errors import LabError
 from kernel_lab.judging import comparison, failure_report, verdicts
 from kernel_lab.judging.failure_report import Evidence, repeat_command
@@ -32,6 +32,7 @@ from kernel_lab.planning.plans import Plan
 from kernel_lab.planning.scopes import Refused, Scope
 from kernel_lab.planning.selection import Decision
 from kernel_lab.serving import frames, planner
+from kernel_lab.serving.frames import Job
 
 DEADLINE_MS = 60_000
 
@@ -94,6 +95,22 @@ def plan(scope: Scope, decision: Decision, facts: DeviceFacts) -> Plan:
     return plans.plan_of(scope, decision.variant, facts)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Steps 1 to 7 done: what is to run, and what must come of it. `plan_ms` and `reference_ms`: what that took."""
+
+    operator: Operator
+    case: Case
+    variant: str
+    selected: bool
+    plan: Plan
+    job: Job
+    expected: Tensors
+    expected_from: str
+    plan_ms: float
+    reference_ms: float
+
+
 def follow(
     operator: Operator, case: Case, lab: Lab, variant: str | None = None, options: Options | None = None
 ) -> Verdict:
@@ -102,6 +119,15 @@ def follow(
     A case that cannot be made, or a variant that cannot be planned, fails with that sentence: a run goes on. LabError
     only from the Lab.
     """
+    options = options or Options()
+    prepared = prepare(operator, case, lab, variant, options)
+    return prepared if isinstance(prepared, Verdict) else judge(prepared, lab.begin(prepared.job).ran(), options)
+
+
+def prepare(
+    operator: Operator, case: Case, lab: Lab, variant: str | None = None, options: Options | None = None
+) -> Prepared | Verdict:
+    """Steps 1 to 7; a Verdict where nothing is to run. LabError only from the Lab, which is asked for the device."""
     options = options or Options()
     operator = operator_there(operator, lab)
     started = time.perf_counter()
@@ -130,32 +156,39 @@ def follow(
         job = frames.job_of(planned, case.inputs, expected, options.deadline_ms, timing=timing)
     except LabError as error:
         return _verdict(case, chosen.variant.id, "failed", str(error), selected=selected)
-    planned_at = time.perf_counter()
-    result = lab.run(job)
+    plan_ms = 1e3 * (time.perf_counter() - started) - reference_ms
+    return Prepared(operator, case, chosen.variant.id, selected, planned, job, expected, source, plan_ms, reference_ms)
+
+
+def judge(prepared: Prepared, ran: Ran, options: Options) -> Verdict:
+    """Steps 9 and 10: what came of it."""
+    case, variant, result = prepared.case, prepared.variant, ran.result
     returned_at = time.perf_counter()
-    found = verdicts.finding(result, expected)
+    found = verdicts.finding(result, prepared.expected)
     spent = {
-        "plan_ms": 1e3 * (planned_at - started) - reference_ms,
-        "reference_ms": reference_ms,
-        "round_trip_ms": 1e3 * (returned_at - planned_at),
+        "plan_ms": prepared.plan_ms,
+        "reference_ms": prepared.reference_ms,
+        "round_trip_ms": ran.round_trip_ms,
         "compare_ms": 1e3 * (time.perf_counter() - returned_at),
     }
     record: dict[str, Any] = {
         "status": result.status,
-        "selected": selected,
-        "emulated": planned.emulated,
+        "selected": prepared.selected,
+        "emulated": prepared.plan.emulated,
         "attempts": result.attempts,
-        "expected_from": source,
-        "wgsl": {p.label.rpartition(":")[2]: p.wgsl.digest for p in planned.passes},
-        "outputs": {o.name: result.digests.get(o.name) or job.expected.get(o.name) for o in planned.outputs},
+        "expected_from": prepared.expected_from,
+        "wgsl": {p.label.rpartition(":")[2]: p.wgsl.digest for p in prepared.plan.passes},
+        "outputs": {
+            o.name: result.digests.get(o.name) or prepared.job.expected.get(o.name) for o in prepared.plan.outputs
+        },
         "timings": {**dict(result.timings), **spent},
         "messages": [f"{m.kind}: {m.text}" for m in result.messages],
     }
-    query = f"{case.query}:{chosen.variant.id}"
+    query = f"{case.query}:{variant}"
     if found.right:
-        return Verdict(query, "passed", "equal", record=_record(case, chosen.variant.id, "passed", "equal", record))
+        return Verdict(query, "passed", "equal", record=_record(case, variant, "passed", "equal", record))
     evidence = Evidence(
-        operator, case, chosen.variant.id, planned, result, found, lab.info_of_last_run, source,
+        prepared.operator, case, variant, prepared.plan, result, found, ran.info, prepared.expected_from,
         repeat_command(query, case.repeat or options.repeat),
         repeat_command(query, options.debug) if options.debug and not case.repeat else "",
     )  # fmt: skip
@@ -163,12 +196,7 @@ def follow(
     record["report"] = report
     record["pictures"] = {name: comparison.picture(difference) for name, difference in found.differences.items()}
     return Verdict(
-        query,
-        "failed",
-        found.summary,
-        report,
-        _record(case, chosen.variant.id, "failed", found.summary, record),
-        evidence,
+        query, "failed", found.summary, report, _record(case, variant, "failed", found.summary, record), evidence
     )
 
 

@@ -254,9 +254,9 @@ def lab_judge(
     pytestconfig: pytest.Config,
 ) -> Judge:
     """Runs a pair, writes it down, gives its verdict."""
-    from kernel_lab import runs
+    from kernel_lab import session
 
-    running = runs.Session(lab, lab_journal, lab_options, lab_known)
+    running = session.Session(lab, lab_journal, lab_options, lab_known)
 
     def judge(pair: "Pair") -> "Verdict":
         verdict = running.judge(pair)

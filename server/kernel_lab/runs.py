@@ -1,33 +1,27 @@
-"""A run: many cases one after the other, each verdict written down as it comes.
+"""A run: which pairs it is of, what of them is left, how many passed, and who ran it. Without a browser.
 
-In: pairs of a case and a variant, a Lab. Out: verdicts, a journal, counts. Pairs are made without a browser.
+In: operators, queries, results. Out: pairs of a case and a variant, counts, what a journal says of browser and machine.
 """
 
 import datetime
 import hashlib
 import platform
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kernel_lab import line
 from kernel_lab.browsing.browser import BrowserInfo
-from kernel_lab.browsing.lab import Lab
 from kernel_lab.browsing.profiles import Profile
-from kernel_lab.debugging import artifacts
 from kernel_lab.errors import LabError
-from kernel_lab.judging.journal import Journal
-from kernel_lab.judging.known import NOTHING, Entry, Known
+from kernel_lab.judging.known import Entry, Known
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator, with_templates
 from kernel_lab.planning import scopes, selection
 from kernel_lab.planning.facts import COMPUTE_FEATURES
 from kernel_lab.planning.scopes import Scope
-from kernel_lab.planning.selection import Decision
-from kernel_lab.queries import Query, file_name_of
+from kernel_lab.queries import Query
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,108 +124,6 @@ class Counts:
 def counts(verdicts: Iterable[Verdict]) -> Counts:
     found = Counter(verdict.outcome for verdict in verdicts)
     return Counts(found["passed"], found["failed"], found["skipped"], found["known"])
-
-
-def perform(
-    chosen: Sequence[Pair],
-    lab: Lab,
-    journal: Journal | None,
-    options: line.Options | None = None,
-    on_verdict: Callable[[Verdict], None] = lambda _: None,
-    known: Known = NOTHING,
-) -> list[Verdict]:
-    """Runs the pairs in order. Whatever a browser does, each pair has exactly one verdict. `known`: the known failures
-    that apply there.
-    """
-    session = Session(lab, journal, options, known)
-    verdicts = []
-    for pair in chosen:
-        verdicts.append(session.judge(pair))
-        on_verdict(verdicts[-1])
-    return verdicts
-
-
-MOST_ARTIFACTS = 20
-"""Failures of a run that leave files: each takes a second, and nobody looks at more."""
-
-
-LOST = ("timeout", "crash", "device_lost")
-"""What a kernel did that another browser must not be asked to bear for a picture's sake."""
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """Judges pairs in one browser; writes down each verdict and, once a case, what selection said of every variant. The
-    first failures leave files beside the journal.
-    """
-
-    lab: Lab
-    journal: Journal | None
-    options: line.Options | None = None
-    known: Known = NOTHING
-    _decided: set[str] = field(default_factory=set)
-    _kept: int = 0
-
-    def judge(self, pair: Pair) -> Verdict:
-        if self.journal is not None and pair.case.query not in self._decided:
-            self._decided.add(pair.case.query)
-            decisions = line.decisions_there(pair.operator, pair.case, self.lab)
-            if decisions:
-                self.journal.append(_decided(pair.case, decisions))
-        verdict = self.known.judged(judged(pair, self.lab, self.options))
-        if self.journal is not None:
-            if verdict.outcome == "failed" and verdict.evidence is not None and self._kept < MOST_ARTIFACTS:
-                verdict = self._with_artifacts(verdict, self.journal.folder)
-            self.journal.append(verdict.record)
-        return replace(verdict, evidence=None)  # it holds tensors, and a run may have thousands of verdicts
-
-    def _with_artifacts(self, verdict: Verdict, folder: Path) -> Verdict:
-        """The verdict, with what leads to its files; a folder that cannot be written costs no result."""
-        self._kept += 1
-        told = "none"
-        try:
-            place = artifacts.write(folder / "failures" / file_name_of(verdict.query), verdict.evidence, verdict.report)
-            told = str(place)
-            if verdict.record["status"] not in LOST:  # the page runs the kernel, too
-                self.lab.picture(place / artifacts.PAGE_FILE, place / artifacts.PICTURE_FILE)
-        except LabError as error:
-            told = f"{told} ({error})"
-        report = f"{verdict.report}\n  files     {told}"
-        return replace(verdict, report=report, record={**verdict.record, "report": report})
-
-
-def _decided(case: Case, decisions: Iterable[Decision]) -> dict[str, Any]:
-    told = [[decision.variant.id, decision.stage, decision.reason] for decision in decisions]
-    return {"type": "decisions", "operator": case.operator, "case": case.name, "decisions": told}
-
-
-def judged(pair: Pair, lab: Lab, options: line.Options | None = None) -> Verdict:
-    """The verdict on one pair, which runs `options.times` times: what is right once must be right, with the same bytes,
-    every time. A race between invocations shows as a run that differs.
-    """
-    options = options or line.Options()
-    first = line.follow(pair.operator, pair.case, lab, pair.variant, options)
-    for number in range(2, options.times + 1):
-        if first.outcome != "passed" or "outputs" not in first.record:  # failed, skipped, or refused without a browser
-            break
-        again = line.follow(pair.operator, pair.case, lab, pair.variant, options)
-        first = _compared(first, again, f"run {number} of {options.times}")
-    return first
-
-
-def _compared(first: Verdict, again: Verdict, which: str) -> Verdict:
-    """The first verdict, with one run more on its record; or, if the outputs changed, a failure that says when."""
-    if again.outcome == "passed" and again.record["outputs"] == first.record["outputs"]:
-        return replace(first, record={**first.record, "runs": first.record.get("runs", 1) + 1})
-    summary = f"{which} differs from those before, which were right: {again.summary}"
-    report = f"{again.report or again.query}\n\n  {which} differs from those before, which were right: a race?"
-    return replace(
-        again,
-        outcome="failed",
-        summary=summary,
-        report=report,
-        record={**again.record, "outcome": "failed", "summary": summary, "report": report, "run": which},
-    )
 
 
 def describe(info: BrowserInfo) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernel_lab import line, runs
+from kernel_lab import line, runs, session
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.judging.journal import Journal
 from kernel_lab.operators.operator import Operator
@@ -17,7 +17,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def perform(lab: Lab, operator: Operator, folder: Path, *queries: str) -> list[runs.Verdict]:
     log = Journal(folder, {"command": "run", **runs.describe(lab.info)})
     pairs = list(runs.pairs([operator], [parse(text) for text in queries], every_variant=False))
-    verdicts = runs.perform(pairs, lab, log)
+    verdicts = session.perform(pairs, lab, log)
     log.close()
     return verdicts
 
@@ -47,7 +47,7 @@ def test_a_kernel_that_never_ends_hangs_no_second_browser(lab: Lab, copy_operato
     log = Journal(tmp_path, {"command": "run", **runs.describe(lab.info)})
     queries = [parse("Copy:seven:endless"), parse("Copy:large:copy")]
     pairs = list(runs.pairs([copy_operator], queries, every_variant=False))
-    endless, after = runs.perform(pairs, lab, log, line.Options(deadline_ms=3000))
+    endless, after = session.perform(pairs, lab, log, line.Options(deadline_ms=3000))
     log.close()
     assert (endless.record["status"], after.outcome) == ("timeout", "passed"), after.report
     names = {path.name for path in (tmp_path / "failures").rglob("*")}

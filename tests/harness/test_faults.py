@@ -14,7 +14,6 @@ import pytest
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
-from kernel_lab import runs
 from kernel_lab.browsing import browser
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.browsing.profiles import Profile
@@ -23,6 +22,7 @@ from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.runs import Pair
 from kernel_lab.serving.hub import Disconnected, Link
+from kernel_lab.session import Session
 from tests.harness.conftest import PATIENCE_SECONDS
 
 Follow = Callable[..., Verdict]
@@ -198,16 +198,11 @@ def test_gpu_process_killed_between_runs_costs_nothing(
     killed_after: set[int],
 ) -> None:
     """Chromium takes WebGPU from a page after a second crash, unless the profile's flags forbid that."""
-    verdicts: list[Verdict] = []
-
-    def kill(verdict: Verdict) -> None:
-        verdicts.append(verdict)
-        if len(verdicts) in killed_after:
+    before, one_by_one = lab.restarts, Session(lab, None)
+    for number in range(1, 6):
+        assert one_by_one.judge(Pair(copy_operator, copy_case("seven"), "copy")).summary == "equal"
+        if number in killed_after:
             on_page(kill_gpu_process)
-
-    before = lab.restarts
-    runs.perform([Pair(copy_operator, copy_case("seven"), "copy")] * 5, lab, None, on_verdict=kill)
-    assert [verdict.summary for verdict in verdicts] == ["equal"] * 5
     assert lab.restarts == before
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from kernel_lab import line, runs
+from kernel_lab import line, runs, session
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.judging import journal
 from kernel_lab.judging.journal import Journal
@@ -26,7 +26,7 @@ def address(lab: Lab, copy_operator: Operator, tmp_path_factory: pytest.TempPath
     for name, queries in (("first", QUERIES), ("second", QUERIES[::3])):
         log = Journal(folder / name, {"command": "run", **runs.describe(lab.info)})
         pairs = list(runs.pairs([copy_operator], [parse(text) for text in queries], every_variant=True))
-        runs.perform(pairs, lab, log, line.Options())
+        session.perform(pairs, lab, log, line.Options())
         log.close()
         parts.append(Part(name, (journal.load(log.path),)))
     writing.write(folder, [*parts, Part("third", (), "it did not start")])

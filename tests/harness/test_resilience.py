@@ -18,7 +18,7 @@ import pytest
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
-from kernel_lab import line, runs
+from kernel_lab import line, session
 from kernel_lab.browsing.browser import Browser
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.browsing.profiles import Profile
@@ -111,7 +111,7 @@ def test_no_result_is_lost_however_often_browsers_die(
     with Lab(replace(lab_profile, retry_lost=retry)) as lab:
         _ = lab.facts
         with Killer(lab, SEED) as killer:
-            runs.perform(pairs, lab, log, line.Options(deadline_ms=20_000), killer.count)
+            session.perform(pairs, lab, log, line.Options(deadline_ms=20_000), killer.count)
         restarts = lab.restarts
     log.close()
     results = journal.load(log.path).results

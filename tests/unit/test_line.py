@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from kernel_lab import line
 from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.lab import Ran
 from kernel_lab.browsing.profiles import Profile
 from kernel_lab.errors import LabError
 from kernel_lab.judging.verdicts import Verdict
@@ -26,20 +27,29 @@ REFERENCE = "def reference(inputs, attrs):\n    return {'y': inputs['x'] + 1}\n"
 Answer = Callable[[Job], RunResult]
 
 
+class Answered(NamedTuple):
+    """A job that was begun and is done."""
+
+    answer: Ran
+
+    def ran(self) -> Ran:
+        return self.answer
+
+
 class FakeLab:
     """Gives every job the same kind of answer and remembers the jobs."""
 
     facts = FACTS
     profile = Profile("p", Path("/chromium"))
-    info_of_last_run = BrowserInfo("156", "/chromium", (), False, "agent", FACTS)
+    info = BrowserInfo("156", "/chromium", (), False, "agent", FACTS)
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.jobs: list[Job] = []
 
-    def run(self, job: Job) -> RunResult:
+    def begin(self, job: Job) -> Answered:
         self.jobs.append(job)
-        return self.answer(job)
+        return Answered(Ran(self.answer(job), self.info, 1.0))
 
 
 def equal(_: Job) -> RunResult:

@@ -10,6 +10,7 @@ import pytest
 
 from kernel_lab import cli, runs
 from kernel_lab.browsing.browser import BrowserInfo
+from kernel_lab.browsing.lab import Ran
 from kernel_lab.browsing.profiles import Profile
 from kernel_lab.cli import run as run_verb
 from kernel_lab.judging import journal
@@ -30,7 +31,7 @@ class Lab:
         self.ends_at, self.interrupt = ends_at, interrupt or KeyboardInterrupt()
         self.jobs: list[str] = []
         self.facts, self.restarts, self.profile = FACTS, 0, Profile("p", Path("/chromium"))
-        self.info = self.info_of_last_run = BrowserInfo(version, "/chromium", ("--a",), False, "agent", FACTS)
+        self.info = BrowserInfo(version, "/chromium", ("--a",), False, "agent", FACTS)
 
     def __enter__(self) -> "Lab":
         return self
@@ -41,11 +42,26 @@ class Lab:
     def picture(self, page: Path, image: Path) -> None:
         assert page.is_file()
 
-    def run(self, job: Job) -> RunResult:
-        if len(self.jobs) + 1 == self.ends_at:
-            raise self.interrupt
-        self.jobs.append(job.plan.label)
-        return RunResult("crash") if "off_by_one" in job.plan.label else RunResult("ok", equal=frozenset({"y"}))
+    def begin(self, job: Job) -> "Running":
+        return Running(self, job)
+
+
+class Running:
+    """A job under way in that lab: it runs when somebody waits for it."""
+
+    def __init__(self, lab: Lab, job: Job) -> None:
+        self.lab, self.job, self.cancelled = lab, job, False
+
+    def ran(self) -> Ran:
+        label = self.job.plan.label
+        if len(self.lab.jobs) + 1 == self.lab.ends_at:
+            raise self.lab.interrupt
+        self.lab.jobs.append(label)
+        right = RunResult("ok", equal=frozenset({"y"}))
+        return Ran(RunResult("crash") if "off_by_one" in label else right, self.lab.info, 1.0)
+
+    def cancel(self) -> None:
+        self.cancelled = True
 
 
 class Said(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kernel_lab import line, runs
+from kernel_lab import runs
 from kernel_lab.cli.run import command_of
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators.operator import Operator
@@ -62,63 +62,6 @@ def test_counts_read_as_a_sentence() -> None:
     counts = runs.counts(verdicts)
     assert counts == Counts(1_234, 1, 2)
     assert (counts.total, str(counts)) == (1_237, "1,234 passed, 1 failed, 2 skipped")
-
-
-# --repeat: races show as outputs that change.
-
-
-@pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Verdict, int]]:
-    """Judges a pair whose runs give these verdicts in turn; the verdict, and how often it ran."""
-
-    def judge(times: int, *verdicts: Verdict) -> tuple[Verdict, int]:
-        left = list(verdicts)
-        monkeypatch.setattr(line, "follow", lambda *_: left.pop(0))
-        pair: Any = type("", (), {"operator": None, "case": None, "variant": None})
-        no_lab: Any = None
-        verdict = runs.judged(pair, no_lab, line.Options(times=times))
-        return verdict, len(verdicts) - len(left)
-
-    return judge
-
-
-def right(digest: str = "aa") -> Verdict:
-    return Verdict("q", "passed", "equal", record={"outcome": "passed", "outputs": {"y": digest}})
-
-
-WRONG = Verdict(
-    "q", "failed", "y: 1 of 2 differs", "q\ny: 1 of 2 differs", {"outcome": "failed", "outputs": {"y": "bb"}}
-)
-
-
-def test_each_pair_runs_as_often_as_asked(judged: Callable[..., tuple[Verdict, int]]) -> None:
-    assert judged(1, right(), WRONG)[1] == 1
-    verdict, ran = judged(3, right(), right(), right(), WRONG)
-    assert (verdict.outcome, verdict.record["runs"], ran) == ("passed", 3, 3)
-
-
-def test_outputs_that_change_fail_and_the_report_says_which_run(judged: Callable[..., tuple[Verdict, int]]) -> None:
-    verdict, ran = judged(9, right(), right(), WRONG, right())
-    assert (verdict.outcome, ran) == ("failed", 3)
-    assert verdict.summary == "run 3 of 9 differs from those before, which were right: y: 1 of 2 differs"
-    assert verdict.report.startswith("q\ny: 1 of 2 differs")
-    assert "a race?" in verdict.report
-    assert verdict.record["outcome"] == "failed"
-    assert verdict.record["run"] == "run 3 of 9"
-
-
-def test_another_digest_fails_even_where_each_run_was_accepted(judged: Callable[..., tuple[Verdict, int]]) -> None:
-    verdict, _ = judged(2, right("aa"), right("cc"))
-    assert (verdict.outcome, verdict.record["run"]) == ("failed", "run 2 of 2")
-
-
-@pytest.mark.parametrize(
-    "first", [WRONG, Verdict("q", "skipped", "no"), Verdict("q", "passed", "refused, as it must be")]
-)
-def test_what_did_not_run_or_failed_is_not_repeated(judged: Callable[..., tuple[Verdict, int]], first: Verdict) -> None:
-    verdict, ran = judged(5, first, right())
-    assert verdict is first
-    assert ran == 1
 
 
 def test_the_command_that_repeats_a_case_names_who_ran_it() -> None:

@@ -4,7 +4,11 @@ In: a profile. Out: RunResults. A crash or a timeout costs the job that met it, 
 job was sent costs that job nothing.
 """
 
-from dataclasses import replace
+import asyncio
+import contextlib
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -26,6 +30,30 @@ START_ATTEMPTS = 2
 PICTURE_MS = 500
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ran:
+    """What came of a job, and who ran it. `round_trip_ms`: from when its turn came until its result was there."""
+
+    result: RunResult
+    info: BrowserInfo
+    round_trip_ms: float
+
+
+class Running:
+    """A job that was begun. Jobs have their turns one after the other, in the order in which they were begun."""
+
+    def __init__(self, host: Host, future: Future[Ran]) -> None:
+        self._host, self._future = host, future
+
+    def ran(self) -> Ran:
+        """Waits until it is done; LabError if no browser can be had."""
+        return self._host.wait(self._future)
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more; it may never have its turn."""
+        self._future.cancel()
+
+
 class NoAdapter(LabError):
     """The browser runs, but offers no WebGPU adapter: nothing can be checked on it."""
 
@@ -42,7 +70,9 @@ class Lab:
         self._host = Host(planner.answer, port, answering=False)
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
-        self._last_info: BrowserInfo | None = None
+        self._used: Browser | None = None
+        self._turn = asyncio.Lock()
+        self._starting = asyncio.Lock()
 
     def __enter__(self) -> "Lab":
         return self
@@ -105,11 +135,15 @@ class Lab:
     @property
     def info_of_last_run(self) -> BrowserInfo:
         """Who ran the last job, even if that browser is gone since."""
-        return self._last_info or self.info
+        return self._used.info if self._used is not None else self.info
 
     def run(self, job: Job) -> RunResult:
         """Runs one job. A device lost during it is tried once more on a new device; `attempts` says so."""
-        return self._host.call(self._run(job))
+        return self.begin(job).ran().result
+
+    def begin(self, job: Job) -> Running:
+        """Has a job run as soon as those that were begun before it are done; the caller need not wait for it."""
+        return Running(self._host, self._host.begin(self._run(job)))
 
     def prepare(self, plans: list[Plan]) -> None:
         """Compiles the plans' pipelines in parallel, ahead of their runs. Faults are left for the runs to report."""
@@ -120,18 +154,19 @@ class Lab:
         self._host.call(self._picture(page.absolute().as_uri(), image))
 
     async def _picture(self, page: str, image: Path) -> None:
-        try:
-            browser = (await self._ready()).page.context.browser
-            assert browser is not None  # as for every context that Playwright's launch or connect gives
-            own = await browser.new_page()
+        async with self._turn:  # the page runs its kernel, too
             try:
-                await own.goto(page)
-                await own.wait_for_timeout(PICTURE_MS)
-                await own.screenshot(path=image, full_page=True)
-            finally:
-                await own.close()
-        except PlaywrightError as error:
-            raise LabError(f"no picture of {page}: {error.message.strip().splitlines()[0]}") from None
+                browser = (await self._ready()).page.context.browser
+                assert browser is not None  # as for every context that Playwright's launch or connect gives
+                own = await browser.new_page()
+                try:
+                    await own.goto(page)
+                    await own.wait_for_timeout(PICTURE_MS)
+                    await own.screenshot(path=image, full_page=True)
+                finally:
+                    await own.close()
+            except PlaywrightError as error:
+                raise LabError(f"no picture of {page}: {error.message.strip().splitlines()[0]}") from None
 
     def close(self) -> None:
         """Ends the browser and the server."""
@@ -141,29 +176,38 @@ class Lab:
             self._host.close()
 
     async def _ready(self) -> Browser:
-        if self._browser is not None and self._browser.alive:
+        async with self._starting:  # whoever plans the next job may ask while this one is starting a browser
+            if self._browser is not None and self._browser.alive:
+                return self._browser
+            if self._playwright is None:
+                self._playwright = await async_playwright().start()
+                self._host.answer()
+            if self._browser is not None:
+                self.restarts += 1
+                await self._browser.close()
+                self._browser = None
+            self._browser = await self._started(self._playwright)
             return self._browser
-        if self._playwright is None:
-            self._playwright = await async_playwright().start()
-            self._host.answer()
-        if self._browser is not None:
-            self.restarts += 1
-            await self._browser.close()
-            self._browser = None
-        attempts = 1 if self.profile.remote else START_ATTEMPTS  # what nobody answers, nobody answers at once again
-        for attempt in range(1, attempts + 1):
-            try:
-                started = await Browser.start(self.profile, self._host.address, self._host.hub, self._playwright)
-            except LabError:
-                if attempt == attempts:
-                    raise
-                continue
-            self._browser = started
-            break
-        assert self._browser is not None
-        return self._browser
 
-    async def _run(self, job: Job) -> RunResult:
+    async def _started(self, playwright: Playwright) -> Browser:
+        attempts = 1 if self.profile.remote else START_ATTEMPTS  # what nobody answers, nobody answers at once again
+        for _ in range(1, attempts):
+            with contextlib.suppress(LabError):
+                return await Browser.start(self.profile, self._host.address, self._host.hub, playwright)
+        return await Browser.start(self.profile, self._host.address, self._host.hub, playwright)
+
+    async def _run(self, job: Job) -> Ran:
+        async with self._turn:
+            started = time.perf_counter()
+            result = await self._result(job)
+            used = self._used
+            assert used is not None  # a result is some browser's
+            if result.status in ("crash", "timeout", "device_lost"):
+                # a hung GPU process would hold up the next job too: a new browser costs half a second
+                await used.close()
+            return Ran(result, used.info, 1e3 * (time.perf_counter() - started))
+
+    async def _result(self, job: Job) -> RunResult:
         try:
             result = await self._sent(job)
         except Disconnected:  # gone before it had the job, which has cost the job nothing
@@ -171,17 +215,12 @@ class Lab:
                 result = await self._sent(job)
             except Disconnected:
                 result = RunResult("crash", reason="two browsers in a row went away before they had the job")
-        if result.status == "device_lost":
+        if result.status == "device_lost" and self._used is not None:
             try:
-                result = replace(await self.running_browser.run(job), attempts=2)
+                result = replace(await self._used.run(job), attempts=2)
             except Disconnected:
                 result = RunResult("crash", reason="the page or its browser went away after a lost device", attempts=2)
-        if result.status == "crash" and self.profile.retry_lost:
-            result = await self._again(job, result)
-        if result.status in ("crash", "timeout", "device_lost"):
-            # a hung GPU process would hold up the next job too: a new browser costs half a second
-            await self.running_browser.close()
-        return result
+        return await self._again(job, result) if result.status == "crash" and self.profile.retry_lost else result
 
     async def _again(self, job: Job, lost: RunResult) -> RunResult:
         """A second try in another browser, whose result says what became of the first."""
@@ -193,9 +232,8 @@ class Lab:
         return replace(result, attempts=2, messages=(note, *result.messages))
 
     async def _sent(self, job: Job) -> RunResult:
-        browser = await self._ready()
-        self._last_info = browser.info
-        return await browser.run(job)
+        self._used = await self._ready()
+        return await self._used.run(job)
 
     async def _prepare(self, plans: list[Plan]) -> None:
         browser = await self._ready()

@@ -71,11 +71,13 @@ def _print_harness(report: dict[str, Any]) -> None:
     console.out.print(
         f"{small['count']:,} small cases in {small['seconds']:.1f} s ({small['failed']} failed); medians in ms:"
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in small["median_ms"]:
         table.add_column(name, justify="right")
     table.add_row(*(f"{value:.2f}" for value in small["median_ms"].values()))
     console.out.print(table)
+    whole = 1e3 * small["seconds"] / small["count"]
+    console.out.print(f"a case takes {whole:.2f} ms, {small['own_ms']:.2f} of them beyond GPU and readback")
     pairs = report["collection"]
     console.out.print(f"{pairs['pairs']:,} case-variant pairs collected in {pairs['seconds']:.2f} s")
     large = report["large"]

@@ -12,7 +12,7 @@ from typing import Any
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kernel_lab import line, runs
+from kernel_lab import line, runs, session
 from kernel_lab.browsing.lab import Lab, NoAdapter
 from kernel_lab.cli import console
 from kernel_lab.errors import LabError
@@ -121,7 +121,7 @@ def _with_progress(
                     f"{console.mark(verdict.outcome)}  {escape(verdict.query)}  [dim]{escape(verdict.summary)}[/]"
                 )
 
-        return runs.perform(chosen, lab, log, options, on_verdict, known)
+        return session.perform(chosen, lab, log, options, on_verdict, known)
 
 
 def _print_end(

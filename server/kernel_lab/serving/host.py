@@ -8,7 +8,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernel_lab.errors import LabError
@@ -60,13 +60,18 @@ class Host:
         self._wanted.set()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine on the host's loop and waits for it; an interrupt cancels it. LabError if the loop has
-        ended, or ends meanwhile.
-        """
+        """Runs a coroutine on the host's loop and waits for it, as `wait` does."""
+        return self.wait(self.begin(coroutine))
+
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Starts a coroutine on the host's loop. LabError if the loop has ended."""
         if self._loop.is_closed():
             coroutine.close()
             raise self._ended()
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def wait(self, future: Future[T]) -> T:
+        """What a coroutine that was begun gives; an interrupt cancels it. LabError if the loop ends meanwhile."""
         try:
             return future.result()
         except CancelledError:
