@@ -6,6 +6,7 @@ import { Display } from "./display.js";
 import { Fault, Watch, describe, message } from "./errors.js";
 import { execute } from "./execute.js";
 import { probe } from "./facts.js";
+import { connect } from "./session.js";
 import { noTime } from "./timing.js";
 import { decode, encode } from "./wire.js";
 
@@ -109,23 +110,22 @@ async function main() {
     display.connection("none: opened by hand, for getKernel");
     return;
   }
-  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-  const socket = new WebSocket(`${scheme}//${location.host}/session?page=${encodeURIComponent(name)}`);
-  socket.binaryType = "arraybuffer";
   /** @param {Answer} answer */
   const send = ({ message, blobs, release }) => {
-    if (socket.readyState === WebSocket.OPEN) socket.send(encode(message, blobs));
+    post(encode(message, blobs));
     release?.();
   };
   let last = Promise.resolve();
-  socket.addEventListener("open", () => {
-    display.connection("connected");
-    send({ message: { type: "hello", facts } });
+  const post = connect(name, {
+    open: () => {
+      display.connection("connected");
+      send({ message: { type: "hello", facts } });
+    },
+    message: (data) => {
+      last = last.then(() => answer(data)).then(send, (error) => display.connection(`broken: ${describe(error)}`));
+    },
+    close: (code, reason) => display.connection(`closed (${code} ${reason})`),
   });
-  socket.addEventListener("message", (event) => {
-    last = last.then(() => answer(event.data)).then(send, (error) => display.connection(`broken: ${describe(error)}`));
-  });
-  socket.addEventListener("close", (event) => display.connection(`closed (${event.code} ${event.reason})`));
 }
 
 main().catch((error) => display.connection(`broken: ${describe(error)}`));

@@ -1,18 +1,24 @@
 """What travels between Python and the page: one frame each way for a run, digests before bytes, no text twice."""
 
 import base64
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from playwright.async_api import Browser as PlaywrightBrowser
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
 from kernel_lab.browsing.lab import Lab
-from kernel_lab.serving import frames, wire
+from kernel_lab.browsing.profiles import Profile
+from kernel_lab.serving import frames, hub, wire
 from kernel_lab.serving.frames import Job
+from kernel_lab.serving.hub import Link
 
 MakeJob = Callable[..., Job]
 FIXTURE = json.loads((Path(__file__).parent / "wire_message.json").read_text("utf-8"))
@@ -21,18 +27,21 @@ SMALL_FRAME_BYTES = 4096
 
 
 class Traffic:
-    """What the page's network did, as Chromium's own DevTools saw it."""
+    """The messages as the server sent and received them, and the page's requests as Chromium's own DevTools saw them.
+    `told`: the WebSocket messages that DevTools saw.
+    """
 
     def __init__(self, on_page: Callable[..., Any]) -> None:
         self.to_page: list[bytes] = []
         self.from_page: list[bytes] = []
         self.requests: list[tuple[str, str]] = []
+        self.told = 0
         self._on_page = on_page
 
     async def listen(self, page: Page) -> Any:
         session = await page.context.new_cdp_session(page)
-        session.on("Network.webSocketFrameReceived", lambda said: self.to_page.append(_payload(said)))
-        session.on("Network.webSocketFrameSent", lambda said: self.from_page.append(_payload(said)))
+        session.on("Network.webSocketFrameReceived", self._tell)
+        session.on("Network.webSocketFrameSent", self._tell)
         session.on("Network.requestWillBeSent", lambda said: self._asked(said["request"]))
         await session.send("Network.enable")
         return session
@@ -46,20 +55,55 @@ class Traffic:
         self._on_page(lambda page: page.evaluate("() => 0"))
         return self
 
+    def _tell(self, _: object) -> None:
+        self.told += 1
+
     def _asked(self, request: dict[str, Any]) -> None:
         self.requests.append((request["method"], request["url"]))
 
 
-def _payload(said: dict[str, Any]) -> bytes:
-    return base64.b64decode(said["response"]["payloadData"])
-
-
 @pytest.fixture
-def traffic(lab: Lab, on_page: Callable[..., Any]) -> Iterator[Traffic]:
+def traffic(lab: Lab, on_page: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Traffic]:
     seen = Traffic(on_page)
+    send = Link.send
+
+    async def sending(self: Link, message: bytes) -> None:
+        seen.to_page.append(bytes(message))
+        await send(self, message)
+
+    def decoding(message: bytes) -> Any:
+        seen.from_page.append(bytes(message))
+        return wire.decode(message)
+
+    monkeypatch.setattr(Link, "send", sending)
+    monkeypatch.setattr(hub, "wire", SimpleNamespace(decode=decoding))
     session = on_page(seen.listen)
     yield seen
-    on_page(lambda _: session.detach())
+    with contextlib.suppress(PlaywrightError):  # a test may have closed that page
+        on_page(lambda _: session.detach())
+
+
+def test_nobody_who_listens_to_the_page_is_told_of_its_messages(
+    lab: Lab, job: MakeJob, traffic: Traffic, in_page: Callable[..., Any]
+) -> None:
+    """Playwright listens to every page it opens: each message would travel three times more, in base64."""
+    assert lab.run(job("copy")).equal == {"y"}
+    assert (traffic.settle().told, len(traffic.to_page), len(traffic.from_page)) == (0, 1, 1)
+
+    async def expected() -> None:
+        lab.host.hub.expect("own")
+
+    lab.host.call(expected())
+    in_page("""async () => {
+      const { socketOf } = await import("/harness/session.js");
+      const { encode } = await import("/harness/wire.js");
+      const socket = socketOf("?page=own");
+      await new Promise((resolve) => { socket.onopen = resolve; });
+      socket.send(encode({}));
+      socket.close();
+      await new Promise((resolve) => { socket.onclose = resolve; });
+    }""")
+    assert traffic.settle().told == 1  # of a page's own it is told
 
 
 def test_small_run_is_one_frame_each_way_and_no_request(lab: Lab, job: MakeJob, traffic: Traffic) -> None:
@@ -133,32 +177,27 @@ def test_buffer_that_is_asked_for_travels_too(lab: Lab, job: MakeJob) -> None:
         assert result.read[name].tolist() == [11, 22, 0, 44, 55, 66, 4294967295]
 
 
-def test_wgsl_is_sent_once_to_each_page(lab: Lab, job: MakeJob, on_page: Callable[..., Any]) -> None:
+def test_wgsl_is_sent_once_to_each_page(lab: Lab, job: MakeJob, traffic: Traffic, on_page: Callable[..., Any]) -> None:
     _close(on_page)
-    seen = Traffic(on_page)
-    on_page(seen.listen)
     for variant in ("copy", "twin", "off_by_one", "copy"):
         assert lab.run(job(variant)).status == "ok"
     digests = [item.wgsl.digest for item in (*job("copy").plan.passes, *job("off_by_one").plan.passes)]
-    sent = [list(wire.decode(frame)[0]["wgsl"]) for frame in seen.settle().to_page]
+    sent = [list(wire.decode(frame)[0]["wgsl"]) for frame in traffic.to_page]
     assert sent == [[digests[0]], [], [digests[1]], []]
 
     _close(on_page)
-    on_page(seen.listen)
-    seen.clear()
+    traffic.clear()
     assert lab.run(job("copy")).equal == {"y"}
-    (frame,) = seen.settle().to_page
+    (frame,) = traffic.to_page
     assert list(wire.decode(frame)[0]["wgsl"]) == [digests[0]], "a new page has had no text"
 
 
-def test_prepared_wgsl_is_not_sent_again(lab: Lab, job: MakeJob, on_page: Callable[..., Any]) -> None:
+def test_prepared_wgsl_is_not_sent_again(lab: Lab, job: MakeJob, traffic: Traffic, on_page: Callable[..., Any]) -> None:
     _close(on_page)
-    seen = Traffic(on_page)
-    on_page(seen.listen)
     asked = job("copy")
     lab.prepare([asked.plan])
     assert lab.run(asked).equal == {"y"}
-    prepare, run = (wire.decode(frame)[0] for frame in seen.settle().to_page)
+    prepare, run = (wire.decode(frame)[0] for frame in traffic.to_page)
     assert (prepare["type"], run["type"]) == ("prepare", "run")
     assert (len(prepare["wgsl"]), len(run["wgsl"])) == (1, 0)
 
@@ -247,3 +286,22 @@ def test_what_is_no_message_is_read_by_neither(in_page: Callable[..., Any], mess
 
 def _close(on_page: Callable[..., Any]) -> None:
     on_page(lambda page: page.close())
+
+
+def test_without_shared_workers_the_page_connects_itself(
+    lab_profile: Profile, job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some browsers have none (Chrome on Android, until lately)."""
+    new_page = PlaywrightBrowser.new_page
+    connected: list[str] = []
+
+    async def poorer(self: PlaywrightBrowser) -> Page:
+        page = await new_page(self)
+        page.on("websocket", lambda socket: connected.append(socket.url))
+        await page.add_init_script("delete globalThis.SharedWorker")
+        return page
+
+    monkeypatch.setattr(PlaywrightBrowser, "new_page", poorer)
+    with Lab(lab_profile) as lab:
+        assert lab.run(job("copy")).equal == {"y"}
+    assert len(connected) == 1
