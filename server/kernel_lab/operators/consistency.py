@@ -5,7 +5,7 @@ In: a parsed manifest. Out: sentences, each with the place. Expressions are not 
 
 from collections.abc import Iterable, Iterator
 
-from kernel_lab.operators.manifest import Manifest, Pass, Variant
+from kernel_lab.operators.manifest import UNREAD, Manifest, Pass, Variant
 
 
 def faults(manifest: Manifest) -> Iterator[str]:
@@ -33,6 +33,11 @@ def _variant_faults(variant: Variant, roles: list[str]) -> Iterator[str]:
     buffers = [*roles, *(item.id for item in variant.intermediates)]
     yield from _twice(f"{place}.intermediates", buffers)
     yield from _twice(f"{place}.passes", [item.id for item in variant.passes])
+    for item in variant.intermediates:
+        padding = item.lab.holds.padding if item.lab.holds else None
+        if isinstance(padding, str):
+            known = [UNREAD, *roles]
+            yield from _unknown(f"{place}.intermediates[{item.id}].x-lab.holds.padding", "input", padding, known)
     for role in variant.lab.packing:
         yield from _unknown(f"{place}.x-lab.packing", "input or output", role, ["*", *roles])
     for item in variant.passes:
