@@ -174,8 +174,8 @@ def steps_of(index, inputs, attrs):
 
 
 def windows(inputs, attrs):
-    """x's dtype [n, g, o, c, k]: what each tap k of input channel c of group g reads of image n for output pixel o (both
-    row-major), x as it is, x_zero_point in the padding.
+    """x's dtype [n, g, o, c, k]: what tap k of input channel c of group g reads of image n for output pixel o; x as it
+    is, x_zero_point in the padding; o and k are row-major.
     """
     x, w, group = inputs["x"], inputs["w"], attrs.get("group", 1)
     axes = axes_of(x, w, attrs)

@@ -74,7 +74,9 @@ def _held(operator: Operator, case: Case, holds: Holds, buffer: PlannedBuffer, w
         places = _places(holds.axes or [], buffer.shape, axes, found.shape, f"{where}: {told}")
     outside = places == PADDING_PLACE
     if holds.padding is None and outside.any():
-        raise LabError(f"{where}: {told}; that leaves {np.count_nonzero(outside)} elements, but no `padding` is stated.")
+        raise LabError(
+            f"{where}: {told}; that leaves {np.count_nonzero(outside)} elements, but no `padding` is stated."
+        )
     expected = np.full(places.shape, _padding(holds, case, buffer.dtype, where), dtypes.named(buffer.dtype).numpy)
     expected[~outside] = _as(buffer.dtype, found, f"{where}: {told}").reshape(-1)[places[~outside]]
     if holds.padding == UNREAD:
@@ -91,9 +93,7 @@ def _places(
         merged.setdefault(names, []).append(position)
     order = [name for names in merged for name in names.split()]
     if len(along) != len(shape) or sorted(order) != sorted(axes):
-        raise LabError(
-            f"{told}; {along} must place each of the value's axes {' '.join(axes)} along one of the buffer's {len(shape)}."
-        )
+        raise LabError(f"{told}; {along} must place each of {' '.join(axes)}, once, along the buffer's axes.")
     lengths = [math.prod(sizes[axes.index(name)] for name in names.split()) for names in merged]
     rooms = [math.prod(shape[position] for position in positions) for positions in merged.values()]
     for names, length, room in zip(merged, lengths, rooms, strict=True):

@@ -33,11 +33,11 @@ def _variant_faults(variant: Variant, roles: list[str]) -> Iterator[str]:
     buffers = [*roles, *(item.id for item in variant.intermediates)]
     yield from _twice(f"{place}.intermediates", buffers)
     yield from _twice(f"{place}.passes", [item.id for item in variant.passes])
-    for item in variant.intermediates:
-        padding = item.lab.holds.padding if item.lab.holds else None
-        if isinstance(padding, str):
-            known = [UNREAD, *roles]
-            yield from _unknown(f"{place}.intermediates[{item.id}].x-lab.holds.padding", "input", padding, known)
+    for intermediate in variant.intermediates:
+        holds = intermediate.lab.holds
+        if holds is not None and isinstance(holds.padding, str):
+            where = f"{place}.intermediates[{intermediate.id}].x-lab.holds.padding"
+            yield from _unknown(where, "input", holds.padding, [UNREAD, *roles])
     for role in variant.lab.packing:
         yield from _unknown(f"{place}.x-lab.packing", "input or output", role, ["*", *roles])
     for item in variant.passes:
