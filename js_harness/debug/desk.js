@@ -8,7 +8,8 @@ import { decode } from "../wire.js";
 
 /** A profile that kernel-lab.toml declares, and what it masks, in words of the command line. */
 /** @typedef {{name: string, masks: string}} NamedMasks */
-/** @typedef {{operators: CatalogueEntry[], profiles: NamedMasks[], limits: string[]}} Catalogue */
+/** @typedef {{operators: CatalogueEntry[], profiles: NamedMasks[], limits: string[], features: string[]}} Catalogue
+ *  `limits`, `features`: those that decide what runs */
 /** What is hidden of the adapter: see MaskAsked in server/kernel_lab/debugging/questions.py.
  * @typedef {{profile: string, mask: string[], limit: string[], subgroups: string, emulate_matrices: boolean}} Mask */
 /** What the reference says of an intermediate: see Held in server/kernel_lab/debugging/intermediates.py.

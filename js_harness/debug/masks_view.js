@@ -11,14 +11,15 @@ import { byId, element } from "./dom.js";
 
 export class MasksView {
   /** @param {Catalogue} catalogue @param {Facts} facts @param {URLSearchParams} asked @param {() => void} changed */
-  constructor({ profiles, limits }, facts, asked, changed) {
+  constructor({ profiles, limits, features }, facts, asked, changed) {
     const profile = asked.get("profile") ?? "";
     const names = [...new Set(["", ...profiles.map(({ name }) => name), profile])];
     const masksOf = (/** @type {string} */ name) => profiles.find((one) => one.name === name)?.masks || "hides nothing";
     this.profile = element("select", { id: "profile" }, ...names.map((name) => element("option", { value: name }, name ? `${name}: ${masksOf(name)}` : "none")));
     this.profile.value = profile;
     const hidden = asked.getAll("mask");
-    const more = hidden.filter((name) => !facts.features.includes(name) && !facts.languageFeatures.includes(name));
+    const [decisive, others] = [true, false].map((wanted) => facts.features.concat(facts.languageFeatures).filter((name) => features.includes(name) === wanted));
+    const absent = hidden.filter((name) => !decisive.includes(name) && !others.includes(name));
     const box = (/** @type {string} */ name) => checkbox(name, { value: name, checked: hidden.includes(name), className: "hides" });
     const given = new Map(asked.getAll("limit").map((text) => [text.split("=")[0], text.split("=").slice(1).join("=")]));
     const fields = [...new Set([...limits, ...given.keys()])].map((name) => {
@@ -31,9 +32,9 @@ export class MasksView {
     this.emulate = element("input", { type: "checkbox", id: "emulate", checked: asked.has("emulate_matrices") });
     byId("masks").replaceChildren(
       element("label", {}, "as profile ", this.profile),
-      group("features", "features", facts.features.map(box)),
-      group("language-features", "WGSL language features", facts.languageFeatures.map(box)),
-      ...(more.length > 0 ? [group("more-features", "not of this adapter", more.map(box))] : []),
+      group("features", "features and WGSL language features that kernels ask for", decisive.map(box)),
+      element("details", { open: others.some((name) => hidden.includes(name)) }, element("summary", {}, "other features of this adapter"), group("others", "other features", others.map(box))),
+      ...(absent.length > 0 ? [group("absent", "features that this adapter lacks anyway", absent.map(box))] : []),
       group("limits", "limits, at most", fields),
       group("sizes", "subgroups", [
         element("label", {}, "sizes claimed ", this.subgroups),
@@ -65,7 +66,7 @@ export class MasksView {
 
   /** What the server says is masked now, in words. @param {string[]} words */
   tell(words) {
-    byId("mask").firstElementChild.textContent = words.length > 0 ? `masks: ${words.length}` : "masks: none";
+    byId("mask").firstElementChild.textContent = `masks: ${words.join("; ") || "none"}`;
     byId("masked").textContent = words.length > 0 ? `masked: ${words.join("; ")}` : "";
   }
 }

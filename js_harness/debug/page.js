@@ -267,6 +267,11 @@ class DebugPage {
       place.append(element("p", { className: "note" }, "Who wrote it is told of the template's WGSL only, not of an edited one."));
       return;
     }
+    const { passes } = this.session.specimen.plan;
+    if (!passes.some(({ bindings }) => bindings.some(({ buffer, type }) => buffer === name && type === "storage"))) {
+      place.append(element("p", { className: "note" }, "No pass writes it: it stands for an input that is absent."));
+      return;
+    }
     try {
       const told = await this.session.inspect({ buffer: name, index }, this.masks.mask);
       drawWriters(place, told, ({ pass, invocation }) =>

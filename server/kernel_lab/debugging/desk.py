@@ -42,10 +42,12 @@ class Desk:
 
     def catalogue(self) -> dict[str, Any]:
         """Every operator with its variants and cases; what may be masked, beside what the page's adapter offers."""
+        manifests = [operator.manifest for operator in self._operators.values()]
         declared_masks = {name: profiles.mask_of(name) for name in declared.load()}
         return {
             "profiles": [{"name": n, "masks": " ".join(masks.options(m))} for n, m in declared_masks.items()],
-            "limits": list(selection.limits_of(operator.manifest for operator in self._operators.values())),
+            "limits": list(selection.limits_of(manifests)),
+            "features": list(selection.features_of(manifests)),
             "operators": [
                 {
                     "id": operator.id,

@@ -201,6 +201,17 @@ def limits_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     return tuple(name for name in WEBGPU_DEFAULT_LIMITS if name in found)
 
 
+def features_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """The features and WGSL language features that decide what runs, in order: those that the manifests ask about."""
+    found: set[str] = set()
+    for manifest in manifests:
+        asked = r"\bdevice\.(?:features|wgslLanguageFeatures)(?:\.has\(|, )'([\w-]+)'"
+        found.update(re.findall(asked, manifest.model_dump_json()))
+        for variant in manifest.variants:
+            found.update(variant.requires.features, variant.requires.lab.wgslLanguageFeatures)
+    return tuple(sorted(found))
+
+
 def _offer(feature: str, facts: DeviceFacts) -> str:
     return "this profile masks it and leaves" if feature in facts.masked else "this adapter offers"
 
