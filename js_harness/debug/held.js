@@ -29,21 +29,30 @@ export async function tellOf({ query, plan }, shown, index) {
   return { ...found, output: layout.name, index, expected: right, where: `The reference's ${held.value}[${names.join(", ")}].` };
 }
 
-/** A sentence about the first pass that left something wrong; "" if none did.
+/** A sentence about the first pass that left something wrong; "" if none did. What a buffer holds is taken to be of the
+ * last dispatched pass that may write it.
  * @param {Specimen} specimen @param {Shown[]} every */
 export function firstWrong({ plan, passes }, every) {
   const marks = new Map(every.map((shown) => [shown.layout.name, markOf(shown)]));
   const kinds = new Map(every.map(({ layout }) => [layout.name, layout.kind]));
-  for (const [index, { bindings }] of plan.passes.entries()) {
-    const wrong = bindings.filter(({ buffer, type }) => type === "storage" && marks.get(buffer) === "✕");
-    if (wrong.length === 0) continue;
-    const read = bindings.filter(({ buffer, type }) => type !== "storage" && kinds.get(buffer) === "intermediate");
-    const [right, unknown] = ["●", ""].map((mark) => read.map(({ buffer }) => buffer).filter((name) => marks.get(name) === mark));
-    const about = [
-      right.length > 0 ? `it reads ${right.join(", ")}, as the reference has it` : "",
-      unknown.length > 0 ? `it reads ${unknown.join(", ")}, which nothing is compared with` : "",
-    ].filter(Boolean);
-    return [`The first pass with a wrong result is ${index + 1}. ${passes[index].name} (${wrong.map(({ buffer }) => buffer).join(", ")})`, ...about].join("; ");
+  const title = (/** @type {number} */ index) => `${index + 1}. ${passes[index].name}`;
+  /** @type {Map<string, number[]>}  by buffer, the passes that may write it */
+  const writers = new Map();
+  for (const [index, { bindings, workgroups }] of plan.passes.entries()) {
+    if (workgroups.includes(0)) continue;
+    for (const { buffer, type } of bindings) if (type === "storage") writers.set(buffer, [...(writers.get(buffer) ?? []), index]);
   }
-  return "";
+  const wrong = [...writers].filter(([buffer]) => marks.get(buffer) === "✕");
+  if (wrong.length === 0) return "";
+  const first = Math.min(...wrong.map(([, by]) => Number(by.at(-1))));
+  const left = wrong.filter(([, by]) => by.at(-1) === first);
+  const read = plan.passes[first].bindings.filter(({ buffer, type }) => type !== "storage" && kinds.get(buffer) === "intermediate");
+  const [right, unknown] = ["●", ""].map((mark) => read.map(({ buffer }) => buffer).filter((name) => marks.get(name) === mark));
+  const others = left.filter(([, by]) => by.length > 1).map(([buffer, by]) => `${buffer} may be written by ${by.slice(0, -1).map(title).join(", ")}, too`);
+  const about = [
+    right.length > 0 ? `it reads ${right.join(", ")}, as the reference has it` : "",
+    unknown.length > 0 ? `it reads ${unknown.join(", ")}, which nothing is compared with` : "",
+    ...others,
+  ].filter(Boolean);
+  return [`The first pass with a wrong result is ${title(first)} (${left.map(([buffer]) => buffer).join(", ")})`, ...about].join("; ");
 }

@@ -194,6 +194,7 @@ export class TensorView {
       const flat = only ? differs[at] : at;
       const codes = [actual, isUnread(shown, flat) ? null : expected].map((bytes) => (bytes ? codeOf(bytes, layout, flat) : null));
       const texts = codes.map((code) => (code === null ? "" : textOf(code, dtype)));
+      if (isUnread(shown, flat)) texts[1] = "not compared";
       const bits = codes.map((code) => (code === null ? "" : hexOf(code, dtype)));
       const index = indexOf(shape, flat);
       const button = element("button", { type: "button", className: "link" }, `[${index.join(", ")}]`);

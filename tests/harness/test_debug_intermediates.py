@@ -76,6 +76,17 @@ def test_a_fault_in_the_second_pass_does_not(looking: Callable[..., Any]) -> Non
     assert blame == wanted
 
 
+def test_a_fault_in_the_last_of_two_that_may_write_y_is_its_own(looking: Callable[..., Any]) -> None:
+    async def look(page: Page) -> tuple[Any, ...]:
+        await seed(page, "join", "y[word] = packed;", "y[word] = packed + 1u;")
+        return await marks(page), await page.inner_text("#blame")
+
+    found, blame = looking("QLinearConv:uint8_int8_int8:nchw2d_columns_x4", look)
+    assert (found["weights"], found["lines"]) == ("●", "●")
+    wanted = "The first pass with a wrong result is 4. join (y); it reads lines, as the reference has it; "
+    assert blame == f"{wanted}y may be written by 3. columns, too"
+
+
 def test_an_element_says_what_of_the_reference_lies_there(looking: Callable[..., Any]) -> None:
     async def look(page: Page) -> tuple[str, ...]:
         seen = [await inspected(page, "columns", index) for index in ([0, 1, 14, 11], [0, 0, 0, 12])]
