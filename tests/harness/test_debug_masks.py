@@ -129,8 +129,7 @@ def test_hidden_timestamps_time_nothing(looking: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("poor")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_masks_and_intermediates_are_accessible_and_fit(
     width: int, scheme: str, looking: Callable[..., Any], lacking: Callable[[str], NoReturn]
 ) -> None:
