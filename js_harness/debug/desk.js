@@ -6,6 +6,14 @@ import { decode } from "../wire.js";
 /** @import {Facts} from "../facts.js" */
 /** @import {Plan} from "../wire.js" */
 
+/** A profile that kernel-lab.toml declares, and what it masks, in words of the command line. */
+/** @typedef {{name: string, masks: string}} NamedMasks */
+/** @typedef {{operators: CatalogueEntry[], profiles: NamedMasks[], limits: string[], features: string[]}} Catalogue
+ *  `limits`, `features`: those that decide what runs */
+/** What is hidden of the adapter: see MaskAsked in server/kernel_lab/debugging/questions.py.
+ * @typedef {{profile: string, mask: string[], limit: string[], subgroups: string, emulate_matrices: boolean}} Mask */
+/** What the reference says of an intermediate: see Held in server/kernel_lab/debugging/intermediates.py.
+ * @typedef {{buffer: string, value: string, axes: string[], sizes: number[], blob: number, places: number}} Held */
 /** @typedef {{id: string, variants: {id: string, description: string}[], cases: {name: string, why: string}[]}} CatalogueEntry */
 /** @typedef {{variant: string, stage: string, reason: string}} Decision */
 /** @typedef {import("../wire.js").BufferSpec & {dtype: string, shape: number[], packing: "packed"|"word"}} Buffer */
@@ -19,6 +27,7 @@ import { decode } from "../wire.js";
  * @property {string} case
  * @property {string} why
  * @property {string} stamp
+ * @property {string[]} masked
  * @property {string} [refused]
  * @property {string} [unplanned]
  * @property {Decision[]} [decisions]
@@ -33,6 +42,7 @@ import { decode } from "../wire.js";
  * @property {{buffer: string, blob: number}[]} inputs
  * @property {{name: string, digest: string, blob: number}[]} expected
  * @property {string} expected_from
+ * @property {Held[]} held
  */
 /** @typedef {{header: Specimen, blobs: Uint8Array<ArrayBuffer>[]}} Opened */
 /**
@@ -62,22 +72,23 @@ async function ask(path, body) {
   throw new Error(said);
 }
 
-/** @returns {Promise<CatalogueEntry[]>} */
-export const catalogue = async () => (await (await ask("catalogue")).json()).operators;
+/** @returns {Promise<Catalogue>} */
+export const catalogue = async () => (await ask("catalogue")).json();
 
-/** @param {string} query @param {Facts} facts @param {string[]} mask @returns {Promise<Opened>} */
+/** @param {string} query @param {Facts} facts @param {Mask} mask @returns {Promise<Opened>} */
 export const specimen = async (query, facts, mask) =>
   decode(await (await ask("specimen", { query, facts: pageFacts(facts), mask })).arrayBuffer());
 
-/** The case as one HTML file. @param {{query: string, facts: Facts, mask: string[], summary: string}} asked */
+/** The case as one HTML file. @param {{query: string, facts: Facts, mask: Mask, summary: string}} asked */
 export const saved = async (asked) =>
   (await ask("save", { ...asked, facts: pageFacts(asked.facts), user_agent: asked.facts.userAgent })).text();
 
-/** @param {string} query @param {string} output @param {number[]} index @returns {Promise<ElementTold>} */
-export const tellOf = async (query, output, index) => (await ask("element", { query, output, index })).json();
+/** An element of an output, or of a value that the reference has on its way there.
+ * @param {string} query @param {string} output @param {number[]} index @param {"output"|"value"} [of] @returns {Promise<ElementTold>} */
+export const tellOf = async (query, output, index, of = "output") => (await ask("element", { query, output, index, of })).json();
 
 /**
- * @typedef {{query: string, facts: Facts, mask: string[], buffer?: string, index?: number[], run_pass?: string,
+ * @typedef {{query: string, facts: Facts, mask: Mask, buffer?: string, index?: number[], run_pass?: string,
  *   workgroup?: number[], local_index?: number, words?: string}} Look  see InspectAsked in debugging/questions.py
  */
 /** The plan of a debug run, or what its words mean. @param {Look} look @returns {Promise<any>} */

@@ -1,5 +1,5 @@
 // @ts-check
-/** One element of an output: where it lies, what fed it, the reference's way to its value, who wrote it. */
+/** One element of an output or an intermediate: where it lies, what fed it, the reference's way to its value, who wrote it. */
 
 import { element } from "./dom.js";
 import { tableOf } from "./tensor_view.js";
@@ -11,12 +11,12 @@ const MOST_CHANNELS = 12;
 
 /**
  * @param {HTMLElement} place
- * @param {ElementTold} told
- * @param {{actual: string, bits: string, expectedBits: string}} got
+ * @param {ElementTold & {where?: string}} told  `where`: what of the reference's lies there, of an intermediate
+ * @param {{actual: string, bits: string, expectedBits: string|null, wrong: boolean}} got  null: nobody says what is right
  */
 export function drawElement(place, told, got) {
   const { output, index, expected, steps } = told;
-  const wrong = got.bits !== got.expectedBits;
+  const right = got.expectedBits === null ? `${got.actual} (${got.bits})` : `${got.actual}, as expected`;
   const title = element("h2", {}, `${output}[${index.join(", ")}]`);
   const axes = index.map((at, axis) => `axis ${axis}: ${at}`).join(", ") || "a single element";
   const parts = [
@@ -24,9 +24,10 @@ export function drawElement(place, told, got) {
     element("p", {}, axes),
     element(
       "p",
-      { className: wrong ? "failed" : "passed" },
-      wrong ? `actual ${got.actual} (${got.bits}), expected ${expected} (${got.expectedBits})` : `${got.actual}, as expected`,
+      { className: got.wrong ? "failed" : got.expectedBits === null ? "" : "passed" },
+      got.wrong ? `actual ${got.actual} (${got.bits}), expected ${expected} (${got.expectedBits})` : right,
     ),
+    told.where ? element("p", {}, told.where) : null,
   ];
   if (steps) {
     const windows = windowsOf(steps.columns, steps.rows);

@@ -7,16 +7,18 @@ import { offer } from "./console.js";
 import * as desk from "./desk.js";
 import { buttons, byId, element } from "./dom.js";
 import { drawElement, drawWriters } from "./element_view.js";
+import { firstWrong, markOf, tellOf } from "./held.js";
+import { MasksView } from "./masks_view.js";
 import { drawPlan } from "./plan_view.js";
 import { Session } from "./session.js";
 import { sayers } from "./source_map.js";
 import { TensorView } from "./tensor_view.js";
-import { codeOf, countOf, differing, flatOf, hexOf, indexOf, sameBytes, textOf } from "./values.js";
+import { codeOf, countOf, differing, differsAt, flatOf, hexOf, indexOf, isUnread, sameBytes, textOf } from "./values.js";
 import { drawWgsl } from "./wgsl_view.js";
 
 /** @import {Outcome} from "../execute.js" */
 /** @import {Facts} from "../facts.js" */
-/** @import {CatalogueEntry} from "./desk.js" */
+/** @import {Catalogue} from "./desk.js" */
 /** @import {Shown} from "./tensor_view.js" */
 
 const WATCH_MS = 300;
@@ -32,10 +34,11 @@ class DebugPage {
   /** the state of the operator's files that a run was tried with last */
   seen = "";
 
-  /** @param {Session} session @param {CatalogueEntry[]} operators */
-  constructor(session, operators) {
+  /** @param {Session} session @param {Catalogue} catalogue */
+  constructor(session, catalogue) {
     this.session = session;
-    this.operators = operators;
+    this.operators = catalogue.operators;
+    this.masks = new MasksView(catalogue, session.facts, new URLSearchParams(location.search), () => this.go());
     this.tensors = new TensorView(byId("tensor"), (name, index) => this.#choose(name, index));
   }
 
@@ -51,7 +54,6 @@ class DebugPage {
       this.go();
     });
     byId("save").addEventListener("click", () => this.#save().catch((error) => this.#fault(describe(error))));
-    this.#features();
     this.#cases(wanted[1] ?? "", wanted[2] ?? "");
     setInterval(() => this.#watch(), WATCH_MS);
   }
@@ -70,19 +72,6 @@ class DebugPage {
     this.go();
   }
 
-  #features() {
-    const boxes = this.session.facts.features.map((name) => {
-      const box = element("input", { type: "checkbox", value: name });
-      box.addEventListener("change", () => this.go());
-      return element("label", { className: "check" }, box, ` ${name}`);
-    });
-    byId("features").replaceChildren(...boxes);
-  }
-
-  get mask() {
-    return [...document.querySelectorAll("#features input:checked")].map((box) => /** @type {any} */ (box).value);
-  }
-
   /** Opens what is chosen, runs it and draws all; calls follow one another. @param {boolean} [keep]  the chosen element */
   go(keep = false) {
     this.busy = this.busy.then(() => this.#go(keep)).catch((error) => this.#fault(describe(error)));
@@ -93,9 +82,10 @@ class DebugPage {
   async #go(keep) {
     const query = this.query;
     document.body.classList.add("running");
+    history.replaceState(null, "", `?${new URLSearchParams([["query", query], ...this.masks.parameters])}`);
     try {
-      const specimen = await this.session.open(query, this.mask);
-      history.replaceState(null, "", `?query=${encodeURIComponent(query)}`);
+      const specimen = await this.session.open(query, this.masks.mask);
+      this.masks.tell(specimen.masked);
       document.title = `${query} - kernel-lab debug`;
       byId("why").textContent = specimen.why;
       this.#trace();
@@ -124,6 +114,7 @@ class DebugPage {
   #nothing(sentence) {
     byId("verdict").textContent = sentence;
     byId("verdict").className = "";
+    byId("blame").textContent = "";
     for (const id of ["plan", "tensor-names", "tensor", "pass-names", "wgsl", "element"]) byId(id).replaceChildren();
     byId("element").hidden = true;
     byId("problem").hidden = true;
@@ -132,21 +123,23 @@ class DebugPage {
   /** What was drawn last stays, greyed. @param {string} sentence */
   #fault(sentence) {
     document.body.classList.add("stale");
+    byId("blame").textContent = "";
     byId("problem").hidden = false;
-    byId("problem").replaceChildren(element("h2", {}, "The files as they are now do not work"), element("pre", {}, sentence));
+    byId("problem").replaceChildren(element("h2", {}, "That could not be run"), element("pre", {}, sentence));
     byId("verdict").textContent = this.session.opened ? "✕ see below; under it is the last good state, greyed" : "✕ see below";
     byId("verdict").className = "failed";
   }
 
   /** @param {Outcome} outcome */
   #verdict(outcome) {
-    const wrong = this.session.buffers().filter(({ actual, expected }) => expected && !(actual && sameBytes(actual, expected)));
+    const every = this.session.buffers();
+    const wrong = every.filter(({ actual, expected, held }) => expected && !held && !(actual && sameBytes(actual, expected)));
     const told = [];
     if (outcome.status !== "ok") told.push(outcome.status.replaceAll("_", " "));
     else {
-      for (const { layout, actual, expected } of wrong) {
-        const count = actual && expected ? differing(actual, expected, layout).length : 0;
-        told.push(`${layout.name}: ${count.toLocaleString("en")} of ${countOf(layout).toLocaleString("en")} elements differ`);
+      for (const shown of wrong) {
+        const { layout } = shown;
+        told.push(`${layout.name}: ${differing(shown).length.toLocaleString("en")} of ${countOf(layout).toLocaleString("en")} elements differ`);
       }
     }
     for (const name of outcome.damaged) told.push(`${name} was written beyond its end`);
@@ -156,6 +149,7 @@ class DebugPage {
     const took = `${outcome.timings.total_ms.toFixed(1)} ms in all, ${outcome.timings.gpu_ms.toFixed(1)} ms until the GPU was done${times ? `; passes ${times.join(", ")}` : ""}`;
     byId("verdict").textContent = `${told.length ? `✕ ${told.join("; ")}` : "● equal to the bit"} (${who}; ${took})`;
     byId("verdict").className = told.length ? "failed" : "passed";
+    byId("blame").textContent = outcome.status === "ok" ? firstWrong(this.session.specimen, every) : "";
   }
 
   /** Messages on the console, each linked to its template's line. @param {Outcome} outcome */
@@ -177,11 +171,13 @@ class DebugPage {
 
   #draw() {
     const { plan, passes } = this.session.specimen;
+    const shown = this.session.buffers();
+    const marks = new Map(shown.map((one) => [one.layout.name, markOf(one)]));
     drawPlan(byId("plan"), this.session.specimen, {
       buffer: (name) => this.#show(name, true),
       pass: (index) => this.#pass(index, true),
+      mark: (name) => marks.get(name) ?? "",
     });
-    const shown = this.session.buffers();
     const failed = this.session.outcome?.messages.findIndex(({ kind, line }) => kind === "error" && line > 0) ?? -1;
     if (failed >= 0) this.pass = Math.max(0, plan.passes.findIndex(({ label }) => label === this.session.outcome?.messages[failed].pass));
     if (this.pass >= passes.length) this.pass = 0;
@@ -189,25 +185,24 @@ class DebugPage {
     this.#show(this.buffer, false);
     if (passes.length > 0) this.#pass(this.pass, false);
     else for (const id of ["pass-names", "wgsl"]) byId(id).replaceChildren();
-    const wrong = shown.find(({ layout, actual, expected }) => layout.kind === "output" && actual && expected && differing(actual, expected, layout).length > 0);
+    const wrong = shown.find((one) => one.layout.kind === "output" && differing(one).length > 0);
     if (this.chosen) this.#choose(this.chosen.output, this.chosen.index);
     else if (wrong) this.#first(wrong);
     else byId("element").hidden = true;
   }
 
   /** The first element that differs. @param {Shown} shown */
-  #first({ layout, actual, expected }) {
-    const [flat] = differing(/** @type {Uint8Array} */ (actual), /** @type {Uint8Array} */ (expected), layout);
-    this.#choose(layout.name, indexOf(layout.shape, flat));
+  #first(shown) {
+    this.#choose(shown.layout.name, indexOf(shown.layout.shape, differing(shown)[0]));
   }
 
   /** @param {string} name @param {boolean} scroll */
   #show(name, scroll) {
     this.buffer = name;
     const every = this.session.buffers();
-    const items = every.map(({ layout, actual, expected }) => {
-      const differs = actual && expected && !sameBytes(actual, expected);
-      return { name: layout.name, note: expected ? (differs ? "✕" : "●") : layout.kind };
+    const items = every.map((one) => {
+      const [mark, count] = [markOf(one), differing(one).length];
+      return { name: one.layout.name, note: mark ? `${mark}${count ? ` ${count.toLocaleString("en")}` : ""}` : one.layout.kind };
     });
     buttons(byId("tensor-names"), items, name, (chosen) => this.#show(chosen, false));
     const shown = every.find(({ layout }) => layout.name === name);
@@ -235,16 +230,16 @@ class DebugPage {
   /** @param {string} name @param {number[]} index */
   async #choose(name, index) {
     const shown = this.session.buffers().find(({ layout }) => layout.name === name);
-    const output = this.session.specimen.plan.outputs.find(({ buffer }) => buffer === name);
-    if (!shown || !output) return;
+    if (!shown || !["output", "intermediate"].includes(shown.layout.kind)) return;
     this.chosen = { output: name, index };
     const { layout, actual, expected } = shown;
     const flat = flatOf(layout.shape, index);
     const code = actual ? codeOf(actual, layout, flat) : null;
-    const right = expected ? codeOf(expected, layout, flat) : 0;
+    const right = expected && !isUnread(shown, flat) ? hexOf(codeOf(expected, layout, flat), layout.dtype) : null;
     try {
-      const told = await desk.tellOf(this.session.specimen.query, output.name, index);
-      const got = { actual: code === null ? "nothing" : textOf(code, layout.dtype), bits: code === null ? "none" : hexOf(code, layout.dtype), expectedBits: hexOf(right, layout.dtype) };
+      const told = await tellOf(this.session.specimen, shown, index);
+      const read = code === null ? { actual: "nothing", bits: "none" } : { actual: textOf(code, layout.dtype), bits: hexOf(code, layout.dtype) };
+      const got = { ...read, expectedBits: right, wrong: code === null ? right !== null : differsAt(shown, flat) };
       drawElement(byId("element"), told, got);
       await this.#writers(name, index);
     } catch (error) {
@@ -256,7 +251,7 @@ class DebugPage {
   /** One file that shows the case in any WebGPU browser, for a bug report. */
   async #save() {
     const { operator, case: name, variant } = this.session.specimen;
-    const asked = { query: `${operator}:${name}:${variant}`, facts: this.session.facts, mask: this.mask };
+    const asked = { query: `${operator}:${name}:${variant}`, facts: this.session.facts, mask: this.masks.mask };
     const text = await desk.saved({ ...asked, summary: byId("verdict").textContent });
     const link = element("a", { href: URL.createObjectURL(new Blob([text], { type: "text/html" })) });
     link.download = `${name}-${variant}.html`;
@@ -272,10 +267,15 @@ class DebugPage {
       place.append(element("p", { className: "note" }, "Who wrote it is told of the template's WGSL only, not of an edited one."));
       return;
     }
+    const { passes } = this.session.specimen.plan;
+    if (!passes.some(({ bindings }) => bindings.some(({ buffer, type }) => buffer === name && type === "storage"))) {
+      place.append(element("p", { className: "note" }, "No pass writes it: it stands for an input that is absent."));
+      return;
+    }
     try {
-      const told = await this.session.inspect({ buffer: name, index }, this.mask);
+      const told = await this.session.inspect({ buffer: name, index }, this.masks.mask);
       drawWriters(place, told, ({ pass, invocation }) =>
-        this.session.inspect({ run_pass: pass, workgroup: invocation.workgroup_id, local_index: invocation.local_invocation_index }, this.mask),
+        this.session.inspect({ run_pass: pass, workgroup: invocation.workgroup_id, local_index: invocation.local_invocation_index }, this.masks.mask),
       );
     } catch (error) {
       place.append(element("p", { className: "note" }, `Who wrote it is not known: ${error instanceof Error ? error.message : describe(error)}`));

@@ -13,7 +13,8 @@ const PAD = 14;
 /**
  * @param {HTMLElement} place
  * @param {Specimen} specimen
- * @param {{buffer: (name: string) => void, pass: (index: number) => void}} choose
+ * @param {{buffer: (name: string) => void, pass: (index: number) => void, mark: (name: string) => string}} choose  `mark`: ●
+ *   or ✕ where the reference says what is right
  */
 export function drawPlan(place, { plan, passes }, choose) {
   if (plan.passes.length === 0) {
@@ -38,7 +39,7 @@ export function drawPlan(place, { plan, passes }, choose) {
         drawing.append(left ? line(x + BOX, at, WIDTH / 2 - BOX / 2, middle) : line(WIDTH / 2 + BOX / 2, middle, x, at));
         const spec = /** @type {import("./desk.js").Buffer} */ (specs.get(buffer));
         const shape = spec.kind === "uniform" ? "parameters" : `${spec.dtype} [${spec.shape.join(", ")}]`;
-        drawing.append(box(x, top + 4, STEP - 8, spec.kind, buffer, shape, () => choose.buffer(buffer)));
+        drawing.append(box(x, top + 4, STEP - 8, spec.kind, `${choose.mark(buffer)} ${buffer}`.trim(), shape, () => choose.buffer(buffer)));
       });
     column(reads, PAD, true);
     column(writes, WIDTH - BOX - PAD, false);

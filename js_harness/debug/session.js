@@ -7,7 +7,7 @@ import * as desk from "./desk.js";
 
 /** @import {Facts} from "../facts.js" */
 /** @import {Outcome} from "../execute.js" */
-/** @import {Opened, Specimen} from "./desk.js" */
+/** @import {Mask, Opened, Specimen} from "./desk.js" */
 /** @import {Shown} from "./tensor_view.js" */
 
 const DEADLINE_MS = 60_000;
@@ -40,7 +40,7 @@ export class Session {
     return Boolean(this.opened?.header.plan);
   }
 
-  /** @param {string} query @param {string[]} mask */
+  /** @param {string} query @param {Mask} mask */
   async open(query, mask) {
     const opened = await desk.specimen(query, this.facts, mask);
     this.opened = opened;
@@ -64,7 +64,8 @@ export class Session {
       return { ...pass, wgsl: digest };
     });
     const features = plan.device.features;
-    const stamped = timing && this.facts.features.includes("timestamp-query") && !features.includes("timestamp-query");
+    const offered = this.facts.features.includes("timestamp-query") && !this.specimen.masked.includes("timestamp-query");
+    const stamped = timing && offered && !features.includes("timestamp-query");
     const device = { ...plan.device, features: stamped ? [...features, "timestamp-query"] : features };
     const read = plan.buffers.filter(({ kind, bytes }) => (kind === "output" || kind === "intermediate") && bytes > 0);
     const names = plan.passes.length > 0 ? read.map(({ name }) => name) : [];
@@ -88,7 +89,7 @@ export class Session {
   }
 
   /** A debug run: the server's plan for what is looked for, run here, and what the server reads in its buffer.
-   * @param {Omit<desk.Look, "query"|"facts"|"mask"|"words">} look @param {string[]} mask */
+   * @param {Omit<desk.Look, "query"|"facts"|"mask"|"words">} look @param {Mask} mask */
   async inspect(look, mask) {
     const { operator, case: name, variant } = this.specimen;
     const asked = { ...look, query: `${operator}:${name}:${variant}`, facts: this.facts, mask };
@@ -110,7 +111,7 @@ export class Session {
   /** Every buffer of the plan as it can be looked at now. @returns {Shown[]} */
   buffers() {
     if (!this.runs) return [];
-    const { plan, inputs, expected, fields } = this.specimen;
+    const { plan, inputs, expected, fields, held } = this.specimen;
     const blobs = /** @type {Opened} */ (this.opened).blobs;
     return plan.buffers.map((spec) => {
       const input = inputs.find(({ buffer }) => buffer === spec.name);
@@ -118,10 +119,12 @@ export class Session {
       const known = input ? blobs[input.blob] : words;
       const output = plan.outputs.find(({ buffer }) => buffer === spec.name);
       const right = output && expected.find(({ name }) => name === output.name);
+      const hold = held.find(({ buffer }) => buffer === spec.name);
       return {
         layout: { name: spec.name, kind: spec.kind, dtype: spec.dtype, shape: spec.shape, packing: spec.packing },
         actual: known ?? this.bytes.get(spec.name)?.subarray(0, spec.bytes) ?? null,
-        expected: right ? blobs[right.blob] : null,
+        expected: right ? blobs[right.blob] : hold ? blobs[hold.blob] : null,
+        held: hold ? { ...hold, places: new Int32Array(blobs[hold.places].slice().buffer) } : null,
         fields: fields[spec.name] ?? [],
       };
     });

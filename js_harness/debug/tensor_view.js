@@ -5,7 +5,7 @@
  */
 
 import { element } from "./dom.js";
-import { codeOf, countOf, differing, flatOf, hexOf, indexOf, textOf, valueOf } from "./values.js";
+import { codeOf, countOf, differing, differsAt, flatOf, hexOf, indexOf, isUnread, textOf, valueOf } from "./values.js";
 
 /** @import {Layout} from "./values.js" */
 
@@ -15,6 +15,7 @@ import { codeOf, countOf, differing, flatOf, hexOf, indexOf, textOf, valueOf } f
  * @property {Uint8Array|null} actual  null: the run gave none
  * @property {Uint8Array|null} expected  null: nobody says what is right
  * @property {string[]} fields  of a uniform
+ * @property {{value: string, axes: string[], sizes: number[], places: Int32Array}|null} held  an intermediate's
  */
 
 const ROWS = 100;
@@ -39,7 +40,7 @@ export class TensorView {
   show(shown, index) {
     const { name, shape } = shown.layout;
     if (this.#name !== name || this.#index.length !== shape.length || index) {
-      const differs = shown.actual && shown.expected ? differing(shown.actual, shown.expected, shown.layout) : [];
+      const differs = differing(shown);
       this.#index = index ?? indexOf(shape, differs[0] ?? 0);
       if (this.#name !== name) {
         this.#first = 0;
@@ -56,16 +57,19 @@ export class TensorView {
   }
 
   #draw() {
-    const { layout, actual, expected, fields } = /** @type {Shown} */ (this.shown);
+    const shown = /** @type {Shown} */ (this.shown);
+    const { layout, actual, expected, fields, held } = shown;
     if (fields.length > 0 && actual) {
       const rows = fields.map((field, at) => [field, textOf(codeOf(actual, layout, at), layout.dtype)]);
       this.place.replaceChildren(element("p", {}, `${layout.name}: a uniform`), tableOf(["field", "word"], rows));
       return;
     }
-    const differs = actual && expected ? differing(actual, expected, layout) : [];
+    const differs = differing(shown);
     const words = [`${layout.name}: ${layout.kind}, ${layout.dtype} [${layout.shape.join(", ")}]`];
     if (!actual) words.push("no bytes came back");
     if (actual && expected) words.push(differs.length ? `${differs.length.toLocaleString("en")} of ${countOf(layout).toLocaleString("en")} elements differ` : "equal to the bit");
+    if (held) words.push(`expected is the reference's ${held.value}${held.places.some((_, flat) => isUnread(shown, flat)) ? "; padding of which no pass makes use is not compared" : ""}`);
+    else if (layout.kind === "intermediate" && countOf(layout) > 0) words.push("the reference has no value for it");
     const parts = [element("p", { className: differs.length ? "failed" : "" }, words.join("; "))];
     if (countOf(layout) > 0 && (actual || expected)) parts.push(this.#controls(), this.#picture(), this.#table(differs));
     this.place.replaceChildren(...parts);
@@ -106,7 +110,8 @@ export class TensorView {
   }
 
   #picture() {
-    const { layout, actual, expected } = /** @type {Shown} */ (this.shown);
+    const shown = /** @type {Shown} */ (this.shown);
+    const { layout, actual, expected } = shown;
     const { shape, dtype, name } = layout;
     const [height, width] = shape.length > 1 ? shape.slice(-2) : [1, shape[0] ?? 1];
     const start = shape.length > 1 ? flatOf(shape, [...this.#index.slice(0, -2), 0, 0]) : 0;
@@ -127,8 +132,7 @@ export class TensorView {
     for (let at = 0; at < numbers.length; at += 1) {
       let colour = [0, 0, 0];
       if (this.#mode === "difference") {
-        const differs = actual && expected && codeOf(actual, layout, start + at) !== codeOf(expected, layout, start + at);
-        colour = differs ? [230, 97, 0] : [190, 205, 222];
+        colour = differsAt(shown, start + at) ? [230, 97, 0] : isUnread(shown, start + at) ? [110, 110, 110] : [190, 205, 222];
       } else {
         const share = most > least ? (Math.min(Math.max(numbers[at], least), most) - least) / (most - least) : 0.5;
         colour = Number.isNaN(numbers[at]) ? [204, 121, 167] : shade(share);
@@ -145,7 +149,7 @@ export class TensorView {
       const flat = flatOf(shape, this.#index);
       const told = [`[${this.#index.join(", ")}]`];
       if (actual) told.push(`actual ${textOf(codeOf(actual, layout, flat), dtype)}`);
-      if (expected) told.push(`expected ${textOf(codeOf(expected, layout, flat), dtype)}`);
+      if (expected) told.push(isUnread(shown, flat) ? "not compared" : `expected ${textOf(codeOf(expected, layout, flat), dtype)}`);
       if (this.#mode !== "difference") told.push(`dark ${least}, light ${most}`);
       say.textContent = told.join("; ");
     };
@@ -178,7 +182,8 @@ export class TensorView {
 
   /** @param {number[]} differs */
   #table(differs) {
-    const { layout, actual, expected } = /** @type {Shown} */ (this.shown);
+    const shown = /** @type {Shown} */ (this.shown);
+    const { layout, actual, expected } = shown;
     const { shape, dtype, name } = layout;
     const only = this.#onlyDiffering && differs.length > 0;
     const count = only ? differs.length : countOf(layout);
@@ -187,15 +192,15 @@ export class TensorView {
     const body = [];
     for (let at = this.#first; at < Math.min(count, this.#first + ROWS); at += 1) {
       const flat = only ? differs[at] : at;
-      const codes = [actual, expected].map((bytes) => (bytes ? codeOf(bytes, layout, flat) : null));
+      const codes = [actual, isUnread(shown, flat) ? null : expected].map((bytes) => (bytes ? codeOf(bytes, layout, flat) : null));
       const texts = codes.map((code) => (code === null ? "" : textOf(code, dtype)));
+      if (isUnread(shown, flat)) texts[1] = "not compared";
       const bits = codes.map((code) => (code === null ? "" : hexOf(code, dtype)));
       const index = indexOf(shape, flat);
       const button = element("button", { type: "button", className: "link" }, `[${index.join(", ")}]`);
       button.addEventListener("click", () => this.choose(name, index));
-      const wrong = codes[0] !== null && codes[1] !== null && codes[0] !== codes[1];
       const cells = [button, ...texts, ...bits].map((cell) => element("td", {}, cell));
-      body.push(element("tr", { className: wrong ? "failed" : "" }, ...cells));
+      body.push(element("tr", { className: differsAt(shown, flat) ? "failed" : "" }, ...cells));
     }
     const table = element("table", {}, element("thead", {}, element("tr", {}, ...head.map((text) => element("th", { scope: "col" }, text)))), element("tbody", {}, ...body));
     const bar = element("div", { className: "controls" });

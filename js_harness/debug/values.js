@@ -3,7 +3,12 @@
 
 import { DTYPES, elementsOf } from "../tensors.js";
 
+/** @import {Shown} from "./tensor_view.js" */
+
 /** @typedef {{name: string, dtype: string, shape: number[], packing: "packed"|"word"}} Layout */
+
+/** Where no element of the reference's lies in an intermediate: padding, and padding that is not compared. */
+const UNREAD = -2;
 
 /** Exponent bits, mantissa bits and bias of the small floats; `fnuz`: its one NaN is -0. */
 /** @type {Record<string, {exponent: number, mantissa: number, bias: number, kind: "ieee"|"fn"|"fnuz"|"finite"}>} */
@@ -89,12 +94,23 @@ export const flatOf = (shape, index) => index.reduce((flat, at, axis) => flat * 
 /** @param {Uint8Array} one @param {Uint8Array} other */
 export const sameBytes = (one, other) => one.length === other.length && one.every((byte, at) => byte === other[at]);
 
-/** The elements in which two buffers differ, in order. @param {Uint8Array} actual @param {Uint8Array} expected @param {Layout} layout */
-export function differing(actual, expected, layout) {
+/** Whether an element is padding that no pass makes use of. @param {Shown} shown @param {number} flat */
+export const isUnread = ({ held }, flat) => held !== null && held.places[flat] === UNREAD;
+
+/** Whether an element is not what it should be; NaN is NaN whatever its bits. @param {Shown} shown @param {number} flat */
+export function differsAt(shown, flat) {
+  const { layout, actual, expected } = shown;
+  if (!actual || !expected || isUnread(shown, flat)) return false;
+  const [one, other] = [codeOf(actual, layout, flat), codeOf(expected, layout, flat)];
+  return one !== other && !(Number.isNaN(valueOf(one, layout.dtype)) && Number.isNaN(valueOf(other, layout.dtype)));
+}
+
+/** The elements that are not what they should be, in order. @param {Shown} shown @returns {number[]} */
+export function differing(shown) {
+  const { layout, actual, expected } = shown;
+  if (!actual || !expected || sameBytes(actual, expected)) return [];
   const found = [];
   const count = countOf(layout);
-  for (let flat = 0; flat < count; flat += 1) {
-    if (codeOf(actual, layout, flat) !== codeOf(expected, layout, flat)) found.push(flat);
-  }
+  for (let flat = 0; flat < count; flat += 1) if (differsAt(shown, flat)) found.push(flat);
   return found;
 }

@@ -170,6 +170,28 @@ def steps_of(index, inputs, attrs):
     return {"columns": columns, "rows": rows, "then": [f"int32({total}) = {int(narrow(np.array([float(total)]))[0])}"]}
 
 
+# ---- what passes leave in intermediates -----------------------------------------------------------------------------
+
+
+def windows(inputs, attrs):
+    """x's dtype [n, g, o, c, k]: what tap k of input channel c of group g reads of image n for output pixel o; x as it
+    is, x_zero_point in the padding; o and k are row-major.
+    """
+    x, w, group = inputs["x"], inputs["w"], attrs.get("group", 1)
+    axes = axes_of(x, w, attrs)
+    tables = [positions(axis, axis.outputs()) for axis in axes]
+    padding = int(inputs.get("x_zero_point", np.zeros((), x.dtype)).reshape(()))
+    sizes = (w.shape[1], math.prod(w.shape[2:]), math.prod(axis.outputs() for axis in axes))
+    found = np.empty((x.shape[0], group, sizes[2], *sizes[:2]), x.dtype)
+    for n, g in np.ndindex(x.shape[0], group):
+        taps = columns(x[n, channels_read(g, x, w, attrs)], tables, padding)
+        found[n, g] = np.moveaxis(taps.reshape(sizes), -1, 0)
+    return found
+
+
+INTERMEDIATES = {"windows": {"of": windows, "axes": "n g o c k"}}
+
+
 # ---- deliberate mistakes --------------------------------------------------------------------------------------------
 
 

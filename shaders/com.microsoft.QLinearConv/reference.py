@@ -117,7 +117,7 @@ def saturate(shifted, dtype):
     return np.where(np.isnan(shifted), lowest, np.clip(shifted, lowest, highest)).astype(dtype)
 
 
-def reference(
+def accumulate(
     inputs,
     attrs,
     *,
@@ -128,11 +128,8 @@ def reference(
     channels_read=channels_read,
     total=total,
     narrow=narrow,
-    scale=scale,
-    shift=shift,
-    saturate=saturate,
 ):
-    """{"y": uint8 or int8}. The keywords are there for MISTAKES."""
+    """acc int32[N, M, o1 * ... * on]. The keywords are there for MISTAKES."""
     x, w = channels_first(inputs["x"], attrs), inputs["w"]
     N, M, group = x.shape[0], w.shape[0], attrs.get("group", 1)
     axes = axes_of(x, w, attrs)
@@ -142,17 +139,29 @@ def reference(
     images = centre_x(x, inputs["x_zero_point"])
     weights = centre_w(w, inputs["w_zero_point"]).astype(np.float64).reshape(group, M // group, math.prod(w.shape[1:]))
     bias = inputs.get("B", np.zeros(M, np.int32)).reshape(group, M // group, 1)
-    scales = [inputs[name].reshape(-1) for name in ("x_scale", "w_scale", "y_scale")]
-    y_zero_point = inputs["y_zero_point"].reshape(())
     acc = np.empty((N, group, M // group, math.prod(outputs)), np.int32)
     for n, g in np.ndindex(N, group):
         taps = columns(images[n, channels_read(g, x, w, attrs)], tables, padding)
         acc[n, g] = narrow(total(weights[g], taps), bias[g])
+    return acc.reshape(N, M, math.prod(outputs))
+
+
+def reference(inputs, attrs, *, scale=scale, shift=shift, saturate=saturate, **steps):
+    """{"y": uint8 or int8}. The keywords, and those of `accumulate`, are there for MISTAKES."""
+    acc = accumulate(inputs, attrs, **steps)
+    scales = [inputs[name].reshape(-1) for name in ("x_scale", "w_scale", "y_scale")]
+    y_zero_point = inputs["y_zero_point"].reshape(())
     with np.errstate(all="ignore"):
-        scaled = scale(acc.reshape(N, M, math.prod(outputs)), *scales)
+        scaled = scale(acc, *scales)
         y = saturate(shift(scaled, y_zero_point.astype(np.float32)), y_zero_point.dtype)
-    y = y.reshape(N, M, *outputs)
-    return {"y": np.ascontiguousarray(np.moveaxis(y, 1, -1)) if attrs.get("channels_last", 0) else y}
+    return {"y": in_layout_of_y(y, inputs, attrs)}
+
+
+def in_layout_of_y(values, inputs, attrs):
+    """[N, M, o1 * ... * on] with an axis for each spatial dimension, channels where attrs says."""
+    x, w = channels_first(inputs["x"], attrs), inputs["w"]
+    values = values.reshape(*values.shape[:2], *(axis.outputs() for axis in axes_of(x, w, attrs)))
+    return np.ascontiguousarray(np.moveaxis(values, 1, -1)) if attrs.get("channels_last", 0) else values
 
 
 def channels_first(x, attrs):
@@ -216,6 +225,84 @@ def steps_of(index, inputs, attrs):
         f"clip to {y.dtype}: {y[0, 0]}",
     ]
     return {"columns": columns, "rows": rows, "then": then}
+
+
+# ---- what passes leave in intermediates -----------------------------------------------------------------------------
+#
+# Axes: n image, g group, m and c output and input channel of the group, o output pixel, k tap; o and k are row-major.
+
+
+def sums(inputs, attrs):
+    """int32, y's shape: what is summed up before the bias goes on."""
+    return in_layout_of_y(accumulate({**inputs, "B": np.zeros(inputs["w"].shape[0], np.int32)}, attrs), inputs, attrs)
+
+
+def steps_of_sum(index, inputs, attrs):
+    """A sum, tap by tap: the first part of y's steps."""
+    steps = steps_of(index, inputs, attrs)
+    total = steps["rows"][-1][-1] if steps["rows"] else 0
+    return {**steps, "then": [f"int32({total}) = {narrow(np.array([float(total)]), np.int64(0))[0]}"]}
+
+
+def multiplier(inputs, attrs):
+    """float32[g, m]: x_scale * w_scale / y_scale. A finite one is kept in [-512, 512], from where on every sum but 0
+    saturates y.
+    """
+    M, group = inputs["w"].shape[0], attrs.get("group", 1)
+    x_scale, w_scale, y_scale = (inputs[name].reshape(-1) for name in ("x_scale", "w_scale", "y_scale"))
+    with np.errstate(all="ignore"):
+        exact = np.broadcast_to(x_scale * w_scale / y_scale, (M,)).reshape(group, M // group)
+    return np.where(np.isfinite(exact), np.clip(exact, np.float32(-512), np.float32(512)), exact)
+
+
+def windows_of(images, padding, inputs, attrs):
+    """images[N, C, D1, ..., Dn] gathered, int16[n, g, o, c, k]: what each tap of each output pixel reads."""
+    x, w, group = images, inputs["w"], attrs.get("group", 1)
+    axes = axes_of(x, w, attrs)
+    tables = [positions(axis, axis.outputs()) for axis in axes]
+    sizes = (w.shape[1], math.prod(w.shape[2:]), math.prod(axis.outputs() for axis in axes))
+    found = np.empty((x.shape[0], group, sizes[2], *sizes[:2]), np.int16)
+    for n, g in np.ndindex(x.shape[0], group):
+        taps = columns(images[n, channels_read(g, x, w, attrs)], tables, padding)
+        found[n, g] = np.moveaxis(taps.reshape(sizes), -1, 0)
+    return found
+
+
+def windows(inputs, attrs):
+    """x's dtype [n, g, o, c, k]: x as it is, x_zero_point in the padding."""
+    x_zero_point = int(inputs["x_zero_point"].reshape(()))
+    return windows_of(channels_first(inputs["x"], attrs), x_zero_point, inputs, attrs).astype(inputs["x"].dtype)
+
+
+def centred_windows(inputs, attrs):
+    """int16[n, g, o, c, k]: x - x_zero_point, 0 in the padding."""
+    return windows_of(centre(channels_first(inputs["x"], attrs), inputs["x_zero_point"]), 0, inputs, attrs)
+
+
+def by_group(w, attrs):
+    """w[M, C / group, k1, ..., kn] as [g, m, c, k]."""
+    group = attrs.get("group", 1)
+    return w.reshape(group, w.shape[0] // group, w.shape[1], math.prod(w.shape[2:]))
+
+
+def y_by_group(inputs, attrs):
+    """y as [n, g, m, o]."""
+    y, group = channels_first(reference(inputs, attrs)["y"], attrs), attrs.get("group", 1)
+    return y.reshape(y.shape[0], group, y.shape[1] // group, math.prod(y.shape[2:]))
+
+
+INTERMEDIATES = {
+    "sums": {"of": sums, "steps_of": steps_of_sum},
+    "multiplier": {"of": multiplier, "axes": "g m"},
+    "windows": {"of": windows, "axes": "n g o c k"},
+    "centred_windows": {"of": centred_windows, "axes": "n g o c k"},
+    "weights": {"of": lambda inputs, attrs: by_group(inputs["w"], attrs), "axes": "g m c k"},
+    "centred_weights": {
+        "of": lambda inputs, attrs: by_group(centre(inputs["w"], inputs["w_zero_point"]), attrs),
+        "axes": "g m c k",
+    },
+    "y": {"of": y_by_group, "axes": "n g m o"},
+}
 
 
 # ---- deliberate mistakes --------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,16 +14,19 @@ from playwright.async_api import Page
 
 from kernel_lab import line
 from kernel_lab.browsing.lab import Lab
+from kernel_lab.debugging.desk import Desk
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators import operator
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import scopes, selection
 from kernel_lab.planning.plans import Plan
-from kernel_lab.serving import frames
+from kernel_lab.serving import frames, planner
 from kernel_lab.serving.frames import Job
+from kernel_lab.serving.host import Host
 
 OPERATORS = Path(__file__).parent.parent / "operators"
+DONE = "/ms in all|^refused|^cannot run|see below/.test(document.getElementById('verdict').textContent)"
 PATIENCE_SECONDS = 120.0
 """Ends a wait for something that never comes; nothing is measured by it."""
 
@@ -83,6 +86,42 @@ def on_page(lab: Lab) -> Callable[..., Any]:
         return lab.host.call(asyncio.wait_for(action(lab.browser.page), PATIENCE_SECONDS))
 
     return act
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """The test operators' folder, to be edited."""
+    return Path(shutil.copytree(OPERATORS, tmp_path / "operators"))
+
+
+@pytest.fixture
+def looking(lab: Lab, on_page: Callable[..., Any], files: Path) -> Iterator[Callable[..., Any]]:
+    """What `look(page)` gives of the debug page once a case has run there, in a window of its own."""
+    host = Host(planner.answer, desk=Desk({**operator.load_all(), **operator.load_all(files)}))
+
+    def at(
+        query: str, look: Callable[[Page], Awaitable[Any]], width: int = 1280, scheme: Any = "light", quiet: bool = True
+    ) -> Any:
+        async def act(page: Page) -> Any:
+            browser = page.context.browser
+            assert browser is not None
+            own = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            errors: list[str] = []
+            own.on("pageerror", lambda error: errors.append(str(error)))
+            own.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+            try:
+                await own.goto(f"{host.address}/debug?query={query}&token={host.hub.token}")
+                await own.wait_for_function(DONE)
+                found = await look(own)
+            finally:
+                await own.close()
+            assert errors == [] or not quiet
+            return found
+
+        return on_page(act)
+
+    yield at
+    host.close()
 
 
 @pytest.fixture

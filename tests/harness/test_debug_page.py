@@ -3,59 +3,18 @@
 import base64
 import json
 import re
-import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 from playwright.async_api import ConsoleMessage, Page
 
-from kernel_lab.browsing.lab import Lab
-from kernel_lab.debugging.desk import Desk
 from kernel_lab.operators import operator
-from kernel_lab.serving import planner
-from kernel_lab.serving.host import Host
 
 OPERATORS = Path(__file__).parents[1] / "operators"
 AXE = Path(__file__).parents[2] / "js_harness" / "node_modules" / "axe-core" / "axe.min.js"
-DONE = "/ms in all|^refused|^cannot run|see below/.test(document.getElementById('verdict').textContent)"
 STORE = "y[index] = spoiled(index, x[index]);"
-Look = Callable[[Page], Awaitable[Any]]
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    """The test operators' folder, to be edited."""
-    return Path(shutil.copytree(OPERATORS, tmp_path / "operators"))
-
-
-@pytest.fixture
-def looking(lab: Lab, on_page: Callable[..., Any], files: Path) -> Iterator[Callable[..., Any]]:
-    """What `look(page)` gives of the debug page once a case has run there, in a window of its own."""
-    host = Host(planner.answer, desk=Desk({**operator.load_all(), **operator.load_all(files)}))
-
-    def at(query: str, look: Look, width: int = 1280, scheme: Any = "light", quiet: bool = True) -> Any:
-        async def act(page: Page) -> Any:
-            browser = page.context.browser
-            assert browser is not None
-            own = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            errors: list[str] = []
-            own.on("pageerror", lambda error: errors.append(str(error)))
-            own.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-            try:
-                await own.goto(f"{host.address}/debug?query={query}&token={host.hub.token}")
-                await own.wait_for_function(DONE)
-                found = await look(own)
-            finally:
-                await own.close()
-            assert errors == [] or not quiet
-            return found
-
-        return on_page(act)
-
-    yield at
-    host.close()
 
 
 async def verdict(page: Page) -> str:

@@ -50,6 +50,14 @@ def parse(
     return Mask(tuple(features), dict(_limit(text) for text in limits), claimed, emulate_matrices)
 
 
+def options(mask: Mask) -> list[str]:
+    """The words of a command line that ask for the mask."""
+    words = [word for name in mask.hidden for word in ("--mask", name)]
+    words += [word for name, value in mask.limits.items() for word in ("--limit", f"{name}={value}")]
+    words += ["--subgroups", "{}-{}".format(*mask.subgroups)] if mask.subgroups else []
+    return [*words, *(["--emulate-matrices"] if mask.emulate_matrices else [])]
+
+
 def joined(first: Mask, second: Mask) -> Mask:
     """What both hide; of a limit the lower value, of two ranges of subgroup sizes the second."""
     limits = {**first.limits, **second.limits}

@@ -175,6 +175,17 @@ def parts(name: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
+def mask_of(name: str) -> Mask:
+    """What a declared profile hides, and those that it starts from; nothing for any other."""
+    base(name)
+    own = declared.load().get(name)
+    return Mask() if own is None else masks.joined(mask_of(own.browser), _stated(own))
+
+
+def _stated(own: Declared) -> Mask:
+    return masks.parse(own.mask, own.limits, own.subgroups, emulate_matrices=own.emulate_matrices)
+
+
 def _declared(name: str, own: Declared, headed: bool, mask: Mask) -> Profile:
     """What it starts from, with its differences; what the command line masks is masked as well."""
     base(name)
@@ -182,8 +193,7 @@ def _declared(name: str, own: Declared, headed: bool, mask: Mask) -> Profile:
         raise LabError(
             f"profile {name}: {own.browser} runs already, so flags cannot change it: start it so over there."
         )
-    stated = masks.parse(own.mask, own.limits, own.subgroups, emulate_matrices=own.emulate_matrices)
-    profile = resolve(own.browser, headed=headed, mask=masks.joined(stated, mask))
+    profile = resolve(own.browser, headed=headed, mask=masks.joined(_stated(own), mask))
     return replace(
         profile,
         name=name,

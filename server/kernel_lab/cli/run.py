@@ -122,7 +122,10 @@ def add_to(app: typer.Typer) -> None:
                 retry_lost=retry_lost,
                 known=known, cases=cases,
             ),
-            debug=() if cases else command_of("debug", package=package, reference=reference, browser=browser),
+            debug=() if cases else command_of(
+                "debug", package=package, reference=reference, browser=browser, mask=mask, limit=limit,
+                subgroups=subgroups, emulate_matrices=emulate_matrices,
+            ),
         )  # fmt: skip
         operators = console.operators(package, reference).values()
         chosen = list(_pairs(operators, queries, cases, every_variant=every))

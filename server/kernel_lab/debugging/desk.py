@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from kernel_lab import line
+from kernel_lab.browsing import declared, masks, profiles
+from kernel_lab.browsing.masks import Mask
 from kernel_lab.debugging import probing, saving, specimen, writers
 from kernel_lab.debugging.instrument import BUFFER
-from kernel_lab.debugging.questions import ElementAsked, InspectAsked, SaveAsked, SpecimenAsked, read
+from kernel_lab.debugging.questions import ElementAsked, InspectAsked, MaskAsked, SaveAsked, SpecimenAsked, read
 from kernel_lab.debugging.records import RECORD_WORDS, Choice
 from kernel_lab.debugging.standalone import Sighting
 from kernel_lab.errors import LabError
@@ -24,7 +26,7 @@ from kernel_lab.operators.dtypes import Array
 from kernel_lab.operators.manifest import Variant
 from kernel_lab.operators.operator import Operator
 from kernel_lab.planning import facts as device_facts
-from kernel_lab.planning import plans
+from kernel_lab.planning import plans, selection
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.plans import Plan
 from kernel_lab.planning.scopes import Scope
@@ -39,8 +41,13 @@ class Desk:
         self._operators = dict(there)
 
     def catalogue(self) -> dict[str, Any]:
-        """Every operator with its variants and cases."""
+        """Every operator with its variants and cases; what may be masked, beside what the page's adapter offers."""
+        manifests = [operator.manifest for operator in self._operators.values()]
+        declared_masks = {name: profiles.mask_of(name) for name in declared.load()}
         return {
+            "profiles": [{"name": n, "masks": " ".join(masks.options(m))} for n, m in declared_masks.items()],
+            "limits": list(selection.limits_of(manifests)),
+            "features": list(selection.features_of(manifests)),
             "operators": [
                 {
                     "id": operator.id,
@@ -48,7 +55,7 @@ class Desk:
                     "cases": [{"name": case.name, "why": case.why} for case in operator.cases],
                 }
                 for operator in self._operators.values()
-            ]
+            ],
         }
 
     def specimen(self, body: Mapping[str, Any]) -> bytes:
@@ -62,7 +69,8 @@ class Desk:
         """The answer to POST /debug/element."""
         asked = read(ElementAsked, body)
         operator, case, _ = self._named(asked.query)
-        return specimen.element(operator, case, asked.output, tuple(asked.index))
+        tell = specimen.element if asked.of == "output" else specimen.value
+        return tell(operator, case, asked.output, tuple(asked.index))
 
     def save(self, body: Mapping[str, Any]) -> str:
         """The answer to POST /debug/save: the case on that device as a page of its own."""
@@ -79,7 +87,7 @@ class Desk:
             why=case.why,
             user_agent=asked.user_agent,
             expected_from=line.expected_of(operator, case)[1],
-            repeat=repeat_command(query),
+            repeat=repeat_command(query, ("kernel-lab", "run", *_options(asked.mask))),
         )
         return saving.page_of(operator, case, plan, seen)
 
@@ -161,4 +169,19 @@ def _facts(asked: SpecimenAsked) -> DeviceFacts:
     facts = asked.facts.device
     if facts is None:
         raise LabError(f"no adapter: {asked.facts.reason or 'this browser offers none'}.")
-    return device_facts.masked(facts, tuple(asked.mask), {})
+    profile = asked.mask.profile
+    if profile and profile not in declared.load():
+        known = ", ".join(declared.load()) or "none"
+        raise LabError(f"profile {profile!r} is not declared in {declared.FILE} (declared: {known}).")
+    mask = masks.joined(profiles.mask_of(profile), _mask(asked.mask))
+    return device_facts.masked(facts, mask.hidden, mask.limits, mask.subgroups, mask.emulate_matrices)
+
+
+def _mask(asked: MaskAsked) -> Mask:
+    """What is asked for beside the profile's."""
+    return masks.parse(asked.mask, asked.limit, asked.subgroups or None, emulate_matrices=asked.emulate_matrices)
+
+
+def _options(asked: MaskAsked) -> list[str]:
+    """The words of `kernel-lab run` that hide the same."""
+    return [*(["--browser", asked.profile] if asked.profile else []), *masks.options(_mask(asked))]

@@ -4,7 +4,7 @@ In: bodies of requests. Out: forms. LabError names the first fault.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -16,18 +16,31 @@ class _Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class MaskAsked(_Asked):
+    """What is hidden of the adapter, each as the command line's option of that name takes it; `profile`: a declared
+    one, whose own masks are hidden as well.
+    """
+
+    profile: str = ""
+    mask: list[str] = []
+    limit: list[str] = []
+    subgroups: str = ""
+    emulate_matrices: bool = False
+
+
 class SpecimenAsked(_Asked):
-    """A case, maybe on a named variant; `mask`: features that are hidden from planning."""
+    """A case, maybe on a named variant, on an adapter that is poorer by `mask`."""
 
     query: str
     facts: PageFacts
-    mask: list[str] = []
+    mask: MaskAsked = MaskAsked()
 
 
 class ElementAsked(_Asked):
-    """One element of a case's output."""
+    """One element of a case's output; or, with `of` "value", of what the reference has on its way there."""
 
     query: str
+    of: Literal["output", "value"] = "output"
     output: str
     index: list[int]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernel_lab import line
+from kernel_lab.debugging import intermediates
 from kernel_lab.errors import LabError
 from kernel_lab.operators import dtypes
 from kernel_lab.operators.cases import Case, Tensors
@@ -27,6 +28,7 @@ def specimen(operator: Operator, case: Case, facts: DeviceFacts, variant: str | 
     """
     scope = line.check(operator, case)
     header = {"query": case.query, "operator": operator.id, "case": case.name, "why": case.why, **_request(case)}
+    header["masked"] = list(facts.masked)
     if isinstance(scope, Refused):
         return {**header, "refused": scope.sentence}, []
     decisions = line.decide(scope, facts)
@@ -66,7 +68,14 @@ def specimen(operator: Operator, case: Case, facts: DeviceFacts, variant: str | 
             for output in planned.outputs
         ],
         "expected_from": source,
-    }
+        "held": [
+            {
+                "buffer": item.buffer, "value": item.value, "axes": list(item.axes), "sizes": list(item.sizes),
+                "blob": kept(dtypes.pack(item.expected)), "places": kept(item.places.tobytes()),
+            }
+            for item in intermediates.held_by(operator, case, chosen.variant, planned)
+        ],
+    }  # fmt: skip
     return header, blobs
 
 
@@ -103,9 +112,7 @@ def element(operator: Operator, case: Case, output: str, index: tuple[int, ...])
     expected, source = line.expected_of(operator, case)
     if output not in expected:
         raise LabError(f"output {output!r}: there are {', '.join(expected)}.")
-    shape = expected[output].shape
-    if len(index) != len(shape) or not all(0 <= at < size for at, size in zip(index, shape, strict=True)):
-        raise LabError(f"{output}[{', '.join(map(str, index))}] lies outside of its shape {list(shape)}.")
+    _inside(output, index, expected[output].shape)
     told: dict[str, Any] = {
         "output": output, "index": list(index), "expected": str(expected[output][index]), "expected_from": source,
         "fed": {}, "steps": None,
@@ -122,3 +129,23 @@ def element(operator: Operator, case: Case, output: str, index: tuple[int, ...])
     if reference.steps_of is not None:
         told["steps"] = reference.steps_of(index, case.inputs, case.request.attrs)
     return told
+
+
+def value(operator: Operator, case: Case, name: str, index: tuple[int, ...]) -> dict[str, Any]:
+    """One element of a value that the reference has on its way, as `element` tells of an output's."""
+    known = operator.reference.values if operator.has_reference else {}
+    if name not in known:
+        raise LabError(f"value {name!r}: the reference has {', '.join(known) or 'none'}.")
+    found = known[name].of(case.inputs, case.request.attrs)
+    _inside(name, index, found.shape)
+    steps_of = known[name].steps_of
+    steps = steps_of(index, case.inputs, case.request.attrs) if steps_of else None
+    return {
+        "output": name, "index": list(index), "expected": str(found[index]),
+        "expected_from": f"{operator.id}/reference.py", "fed": {}, "steps": steps,
+    }  # fmt: skip
+
+
+def _inside(name: str, index: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    if len(index) != len(shape) or not all(0 <= at < size for at, size in zip(index, shape, strict=True)):
+        raise LabError(f"{name}[{', '.join(map(str, index))}] lies outside of its shape {list(shape)}.")

@@ -5,7 +5,7 @@ In: a parsed manifest. Out: sentences, each with the place. Expressions are not 
 
 from collections.abc import Iterable, Iterator
 
-from kernel_lab.operators.manifest import Manifest, Pass, Variant
+from kernel_lab.operators.manifest import UNREAD, Manifest, Pass, Variant
 
 
 def faults(manifest: Manifest) -> Iterator[str]:
@@ -33,6 +33,11 @@ def _variant_faults(variant: Variant, roles: list[str]) -> Iterator[str]:
     buffers = [*roles, *(item.id for item in variant.intermediates)]
     yield from _twice(f"{place}.intermediates", buffers)
     yield from _twice(f"{place}.passes", [item.id for item in variant.passes])
+    for intermediate in variant.intermediates:
+        holds = intermediate.lab.holds
+        if holds is not None and isinstance(holds.padding, str):
+            where = f"{place}.intermediates[{intermediate.id}].x-lab.holds.padding"
+            yield from _unknown(where, "input", holds.padding, [UNREAD, *roles])
     for role in variant.lab.packing:
         yield from _unknown(f"{place}.x-lab.packing", "input or output", role, ["*", *roles])
     for item in variant.passes:

@@ -116,8 +116,27 @@ class Pass(_Model):
         return self.shader or (self.source.shader if self.source else "")
 
 
+UNREAD = "unread"
+"""Padding of which no pass makes use."""
+
+
+class Holds(_Model):
+    """Which `value` of the reference's an intermediate holds, and where each of its elements lies.
+
+    `axes`: for each axis of the buffer those of the value that lie along it, the outermost first: "g m". What stands
+    twice is split into tiles: the first counts them, the second counts within one. Without `axes` the two have the same
+    shape. `padding`: what lies where no element of the value does: a number, the one element of an input (0 where that
+    is absent), or "unread", which is not compared. Without it there must be none.
+    """
+
+    value: str
+    axes: list[str] | None = None
+    padding: int | str | None = None
+
+
 class IntermediateLab(_Model):
     fill: Literal["poison", "zero"] = "poison"
+    holds: Holds | None = None
 
 
 class Intermediate(_Model):

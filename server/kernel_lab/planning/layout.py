@@ -17,6 +17,9 @@ from kernel_lab.planning.expressions import DEVICE_NAMES, Unmet
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.scopes import Names, Scope
 
+BUFFER_LIMITS = ("maxStorageBufferBindingSize", "maxBufferSize")
+BINDINGS_LIMIT = "maxStorageBuffersPerShaderStage"
+WORKGROUPS_LIMIT = "maxComputeWorkgroupsPerDimension"
 GUARD_BYTES = 16
 """Four words at the end of every storage binding that no kernel may touch."""
 
@@ -129,18 +132,18 @@ def beyond_limits(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterato
     limits = facts.limits
     for tensor in tensors_of(variant, scope, facts):
         size = tensor.bytes + GUARD_BYTES
-        for name in ("maxStorageBufferBindingSize", "maxBufferSize"):
+        for name in BUFFER_LIMITS:
             if size > limits[name]:
                 kept = f"{tensor.dtype}{list(tensor.shape)} takes {size:,} bytes"
                 yield f"{tensor.name}: {kept}, but this adapter's {name} is {limits[name]:,}."
-    most = limits["maxStorageBuffersPerShaderStage"]
+    most = limits[BINDINGS_LIMIT]
     values = variant_values(variant, scope, facts)
     for item in variant.passes:
         count = sum(binding.buffer.type != "uniform" for binding in item.bindings)
         if count > most:
             yield f"pass {item.id} binds {count} storage buffers, but this adapter allows {most}."
         if not is_empty(scope):
-            limit = limits["maxComputeWorkgroupsPerDimension"]
+            limit = limits[WORKGROUPS_LIMIT]
             counts = workgroups(item.dispatch, values, limit)
             if max(counts) > limit:
                 yield f"pass {item.id} needs {counts} workgroups, but this adapter allows {limit:,} in each dimension."

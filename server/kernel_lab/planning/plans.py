@@ -167,7 +167,7 @@ def _pass(
     }
     source = includes.read(item.template, scope.operator.template_folders, probes=probes)
     wgsl = rendering.render(source, context)
-    limit = facts.limits["maxComputeWorkgroupsPerDimension"]
+    limit = facts.limits[layout.WORKGROUPS_LIMIT]
     counts = layout.workgroups(item.dispatch, names, limit)
     return PlannedPass(label, item.template, wgsl, item.entryPoint, tuple(bindings), counts), made
 

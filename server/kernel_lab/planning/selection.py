@@ -7,16 +7,17 @@ The order is the Hub's: default variants first, then by priority, stable in file
 all that are not. The first accepted one is selected.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from kernel_lab.errors import LabError
-from kernel_lab.operators.manifest import Expr, Variant
+from kernel_lab.operators.manifest import Expr, Manifest, Variant
 from kernel_lab.planning import expressions, layout, matrices
 from kernel_lab.planning.expressions import Unmet
-from kernel_lab.planning.facts import PACKING_FEATURE, DeviceFacts
+from kernel_lab.planning.facts import PACKING_FEATURE, WEBGPU_DEFAULT_LIMITS, DeviceFacts
 from kernel_lab.planning.scopes import Scope
 
 Stage = Literal["when", "requires", "limits", "emulated", "demoted", "accepted"]
@@ -189,6 +190,26 @@ def _obstacles(variant: Variant, scope: Scope, facts: DeviceFacts) -> Iterator[t
         if needed > has:
             yield "limits", f"needs {name} of {needed:,}; this adapter has {has:,}."
     yield from (("limits", reason) for reason in layout.beyond_limits(variant, scope, facts))
+
+
+def limits_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """The limits that decide what runs: those that every plan is held to, and those that the manifests ask about."""
+    found = {*layout.BUFFER_LIMITS, layout.BINDINGS_LIMIT, layout.WORKGROUPS_LIMIT}
+    for manifest in manifests:
+        found.update(re.findall(r"\bdevice\.limits\.(\w+)", manifest.model_dump_json()))
+        found.update(name for variant in manifest.variants for name in variant.requires.lab.limits)
+    return tuple(name for name in WEBGPU_DEFAULT_LIMITS if name in found)
+
+
+def features_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """The features and WGSL language features that decide what runs, in order: those that the manifests ask about."""
+    found: set[str] = set()
+    for manifest in manifests:
+        asked = r"\bdevice\.(?:features|wgslLanguageFeatures)(?:\.has\(|, )'([\w-]+)'"
+        found.update(re.findall(asked, manifest.model_dump_json()))
+        for variant in manifest.variants:
+            found.update(variant.requires.features, variant.requires.lab.wgslLanguageFeatures)
+    return tuple(sorted(found))
 
 
 def _offer(feature: str, facts: DeviceFacts) -> str:
