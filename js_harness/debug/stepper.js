@@ -12,6 +12,7 @@ import { Unsupported, Value, textOf } from "./wgsl_types.js";
 /** @import {Context, Frame} from "../vendor/wgsl_reflect.module.js" */
 /** @import {Memory} from "./wgsl_evaluator.js" */
 /** @import {Invocation, Lane, Triple} from "./wgsl_machine.js" */
+/** @import {Scalar} from "./wgsl_types.js" */
 
 /**
  * `bindings` of group 0, each with what its buffer holds before the pass, guard words and all; `stores`: whether the
@@ -22,7 +23,7 @@ import { Unsupported, Value, textOf } from "./wgsl_types.js";
  * @property {Triple} workgroups
  * @property {{binding: number, buffer: string, words: Uint32Array, stores: boolean}[]} bindings
  */
-/** @typedef {{buffer: string, at: number, word: number, line: number, step: number}} Store  the last to each word */
+/** @typedef {{buffer: string, at: number, word: number, text: string, line: number}} Store  the last to each word; at: which word */
 /** @typedef {{name: string, type: string, value: string, changed: boolean, scope: string}} Variable */
 
 const MOST_COMMANDS = 1_000_000; // of one step, all invocations together: some seconds
@@ -36,7 +37,7 @@ export class Stepper {
   #stores = new Map();
   /** @type {Lane[]}  the other invocations, once there is a barrier to wait at */
   #others = [];
-  /** @type {Map<string, string>}  values at the step before, by unique name */
+  /** @type {Map<string, string>}  values when a step last began where they can be seen, by unique name */
   #before = new Map();
   #commands = 0;
   #line = 0;
@@ -113,7 +114,7 @@ export class Stepper {
   /** Moves on until that holds after a command, the end, or the bound. @param {() => boolean} there
    * @returns {Promise<"there"|"done"|"bound"|"stopped">} */
   async #until(there) {
-    this.#before = new Map(this.#named().map(({ key, text }) => [key, text]));
+    for (const { key, text } of this.#named()) this.#before.set(key, text);
     this.#commands = 0;
     this.steps += 1;
     try {
@@ -170,13 +171,14 @@ export class Stepper {
   /** @param {Shader["bindings"][number]} binding @returns {Memory} */
   #memory({ buffer, words, stores }) {
     const own = words.slice();
-    const stored = (/** @type {number} */ from, /** @type {number} */ count) => {
+    const stored = (/** @type {number} */ from, /** @type {number} */ count, /** @type {Scalar} */ of) => {
       if (!this.#recording) return;
       for (let at = from; at < from + count; at += 1) {
-        this.#stores.set(`${buffer} ${at}`, { buffer, at, word: own[at], line: this.line, step: this.steps });
+        const text = textOf(new Value(of, own.slice(at, at + 1)));
+        this.#stores.set(`${buffer} ${at}`, { buffer, at, word: own[at], text, line: this.#line });
       }
     };
-    return { name: buffer, words: own, stored: stores ? stored : null };
+    return { words: own, stored: stores ? stored : null };
   }
 
   /** @returns {Variable[]}  of the innermost function, the last declared first */

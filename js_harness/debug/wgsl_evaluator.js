@@ -4,13 +4,13 @@
  * statement and asks here for each; what is not known here is Unsupported, with its line.
  */
 
-import { ATOMIC, binary, bitcast, called, converted, unary } from "./wgsl_numbers.js";
+import { ATOMIC, binary, bitcast, called, converted, isKnown, unary } from "./wgsl_numbers.js";
 import { BOOL, LITERAL, U32, I32, F32, Unsupported, Value, scalarOf, solid, typed, vectorOf } from "./wgsl_types.js";
 
 /** @import {Context, Node} from "../vendor/wgsl_reflect.module.js" */
-/** @import {Type, Types} from "./wgsl_types.js" */
+/** @import {Scalar, Type, Types} from "./wgsl_types.js" */
 
-/** @typedef {{name: string, words: Uint32Array, stored: ((at: number, count: number) => void)|null}} Memory
+/** @typedef {{words: Uint32Array, stored: ((at: number, count: number, of: Scalar) => void)|null}} Memory
  *   stored: told of each store that may be seen from outside */
 
 /** A place in memory, which a pointer holds, too. */
@@ -28,16 +28,15 @@ export class Place {
 
   /** @param {Value} value */
   store(value) {
-    const parts = this.type.kind === "struct" || this.type.kind === "array" ? solid(this.type) : [[0, this.type.words]];
-    for (const [at, count] of parts) {
+    for (const { at, count, of } of solid(this.type)) {
       this.memory.words.set(value.words.subarray(at, at + count), this.at + at);
-      this.memory.stored?.(this.at + at, count);
+      this.memory.stored?.(this.at + at, count, of);
     }
   }
 }
 
 /** @param {Type} type @returns {Place} */
-export const local = (type) => new Place(type, { name: "", words: new Uint32Array(type.words), stored: null }, 0);
+export const local = (type) => new Place(type, { words: new Uint32Array(type.words), stored: null }, 0);
 
 const SCALARS = { u32: U32, i32: I32, f32: F32, bool: BOOL };
 const LETTERS = ["xyzw", "rgba"];
@@ -182,7 +181,7 @@ export class Evaluator {
       const chosen = Uint32Array.from(letters, (letter) => words[letter]);
       return this.#part(new Value(vectorOf(type.of, letters.length), chosen), postfix.postfix, context);
     }
-    return this.#load(new Place(type, { name: "", words, stored: null }, 0), postfix, context);
+    return this.#load(new Place(type, { words, stored: null }, 0), postfix, context);
   }
 
   /** @param {any} node @param {Context} context */
@@ -232,7 +231,15 @@ export class Evaluator {
     }
     if (name.startsWith("atomic")) return this.#atomic(name, args, context);
     if (this.types.isDeclared(name)) return this.#created(this.types.of({ name, line: node.line }), args ?? [], context);
+    if (name === "arrayLength") return this.#arrayLength(this.evaluate(args[0], context));
+    if (!isKnown(name)) throw new Unsupported(`${name}()`);
     return called(name, args.map((/** @type {any} */ one) => this.value(one, context)));
+  }
+
+  /** Of the binding, as WGSL counts it: guard words and all. @param {Value|Place} place */
+  #arrayLength(place) {
+    if (!(place instanceof Place) || place.type.kind !== "array" || place.type.count > 0) throw new Unsupported("arrayLength() of this");
+    return Value.of(U32, Math.floor((place.memory.words.length - place.at) / place.type.stride));
   }
 
   /** @param {string} name @param {any[]} args @param {Context} context @returns {Value}  what was there before */

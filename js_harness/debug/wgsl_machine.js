@@ -15,9 +15,10 @@ import { BOOL, Types, U32, Unsupported, Value, typed, vectorOf } from "./wgsl_ty
 /** @typedef {[number, number, number]} Triple */
 /** @typedef {{workgroup: Triple, localIndex: number}} Invocation */
 
-export const BARRIERS = new Set(["workgroupBarrier", "storageBarrier"]);
+const BARRIERS = new Set(["workgroupBarrier", "storageBarrier"]);
 const V3 = vectorOf(U32, 3);
-const DEEPEST = 64; // calls; WGSL has no recursion
+const DEEPEST = 512; // frames, of calls and blocks; WGSL has no recursion
+const MOST_INLINE = 1_000_000; // commands of a call that no step can stop in
 
 /** The library's own stack, which it does not export. @implements {Stack} */
 class Frames {
@@ -61,10 +62,11 @@ export class Lane {
     return this.stack.states.filter(({ isFunctionFrame }) => isFunctionFrame).length;
   }
 
-  /** The barrier that it stands before. */
+  /** The barrier that it stands before. A block's first statement runs with the step that enters the block. */
   get barrier() {
-    const node = this.command?.node;
-    return node?.astNodeType === "call" && BARRIERS.has(node.name) ? node : null;
+    const { command } = this;
+    const node = command?.node ?? command?.statements?.flat(Infinity)[0];
+    return isBarrier(node) ? node : null;
   }
 }
 
@@ -116,7 +118,7 @@ export class Machine {
       if (node.storage === "private") continue;
       const type = this.types.of(node.type);
       const [group, binding] = ["group", "binding"].map((name) => Number(attributeOf(node, name)));
-      const memory = node.storage === "workgroup" ? { name: node.name, words: new Uint32Array(type.words), stored: null } : memoryOf(group, binding);
+      const memory = node.storage === "workgroup" ? { words: new Uint32Array(type.words), stored: null } : memoryOf(group, binding);
       if (memory) this.base.createVariable(node.name, new Place(type, memory, 0), node);
     }
   }
@@ -155,8 +157,13 @@ export class Machine {
     return lane;
   }
 
+  /** Whether the step began before a barrier, which all of the workgroup have reached. */
+  #passing = false;
+
   /** One command. The library says what it cannot do on the console: here that is an error. @param {Lane} lane */
   step(lane) {
+    this.#passing = lane.barrier !== null;
+    if (this.#passing && lane.stack.states.some(({ parentCallExpr }) => parentCallExpr)) throw new Unsupported("a barrier in a function that returns a value", lane.barrier?.line);
     const line = lineOf(lane.command);
     const say = console.error;
     /** @type {string[]} */
@@ -172,7 +179,7 @@ export class Machine {
       console.error = say;
     }
     if (said.length > 0) throw new Unsupported(`what wgsl_reflect's interpreter cannot do (${said[0]})`, line);
-    if (lane.stack.states.length > DEEPEST * 8) throw new Unsupported("calls that go too deep", line);
+    if (lane.stack.states.length > DEEPEST) throw new Unsupported("calls that go too deep", line);
   }
 
   /** A call inside an expression that the library does not take apart, to its end. @param {Node} node @param {Context} context */
@@ -186,15 +193,20 @@ export class Machine {
     frame.parentCallExpr = node.astNodeType === "callExpr" ? node : null;
     const stack = new Frames();
     stack.states.push(frame);
+    let left = MOST_INLINE;
     while (this.debug.stepStack(stack, true)) {
-      // to its end
+      left -= 1;
+      if (left === 0) throw new Unsupported(`${node.name}(), which takes more than ${MOST_INLINE.toLocaleString("en")} commands inside of an expression`, node.line);
     }
   }
 
   /** @param {Node} node @param {Context} context */
   #statement(node, context) {
     if (node.astNodeType === "return") return node.value?.type === null ? this.lib.VoidData.void : this.evaluator.evaluate(node.value, context);
-    if (node.astNodeType === "call" && BARRIERS.has(node.name)) return null;
+    if (isBarrier(node)) {
+      if (!this.#passing) throw new Unsupported(`${node.name}() in a place where wgsl_reflect does not wait for it`, node.line);
+      return null;
+    }
     this.evaluator.execute(node, context);
     return null;
   }
@@ -231,11 +243,13 @@ export class Machine {
 /** @param {Node} node @param {string} name @returns {string|string[]|undefined} */
 const attributeOf = (node, name) => node.attributes?.find((/** @type {any} */ one) => one.name === name)?.value;
 
+/** @param {any} node @returns {boolean} */
+const isBarrier = (node) => node?.astNodeType === "call" && BARRIERS.has(node.name);
+
 /** @param {any} nodes @returns {boolean} */
 function hasBarrier(nodes) {
   return [nodes].flat(Infinity).some((node) => node && (
-    (node.astNodeType === "call" && BARRIERS.has(node.name))
-    || [node.body, node.else, ...(node.elseif ?? []).map((/** @type {any} */ one) => one.body), ...(node.cases ?? []).map((/** @type {any} */ one) => one.body)].some((part) => part && hasBarrier(part))));
+    isBarrier(node) || [node.body, node.else, ...(node.elseif ?? []).map((/** @type {any} */ one) => one.body), ...(node.cases ?? []).map((/** @type {any} */ one) => one.body)].some((part) => part && hasBarrier(part))));
 }
 
 /** @param {Command|null} command */

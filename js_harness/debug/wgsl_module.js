@@ -60,7 +60,8 @@ export function parsed(lib, text) {
   }
   const lines = [...source.matchAll(/\n/g)].map(({ index }) => index);
   const lineAt = (/** @type {number} */ place) => lines.filter((at) => at < place).length + 1;
-  for (const node of nodes) if (node.astNodeType === "function") new Scopes(lineAt).enter(node);
+  const scopes = new Scopes(lineAt); // one for all functions: a callee sees its caller's names
+  for (const node of nodes) if (node.astNodeType === "function") scopes.enter(node);
   return { nodes, sizes };
 }
 
@@ -88,7 +89,7 @@ export const plainName = (name) => name.split("\u0000")[0].replace(new RegExp(`$
  * what a `for` declares outlives it. */
 class Scopes {
   /** @type {Map<string, string>[]} */
-  #open = [new Map()];
+  #open = [];
   #count = 0;
 
   /** @param {(place: number) => number} lineAt */
@@ -98,8 +99,10 @@ class Scopes {
 
   /** @param {Node} node */
   enter(node) {
-    for (const argument of node.args) argument.name = this.#declare(argument.name);
-    this.#statements(node.body);
+    this.#inside(() => {
+      for (const argument of node.args) argument.name = this.#declare(argument.name);
+      this.#statements(node.body);
+    });
   }
 
   /** @param {string} name */

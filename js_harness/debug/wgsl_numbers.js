@@ -217,6 +217,9 @@ const WHOLE = {
   },
 };
 
+/** Whether `called` knows it, for some types at least. @param {string} name */
+export const isKnown = (name) => [WHOLE, COMPONENTS, ROUNDINGS].some((table) => Object.hasOwn(table, name));
+
 /** A built-in function of values. @param {string} name @param {Value[]} values @returns {Value} */
 export function called(name, values) {
   if (Object.hasOwn(WHOLE, name)) return WHOLE[name](values.map((value) => (value.type === LITERAL && name !== "select" ? Value.of(I32, value.number) : value)));

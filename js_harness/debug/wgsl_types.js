@@ -168,12 +168,12 @@ export function typed(value, type) {
   return value.type === LITERAL && type.kind === "scalar" && type !== LITERAL ? Value.of(type, value.number) : value;
 }
 
-/** The words of a type that are not padding: pairs of place and count. @param {Type} type @param {number} [at]
- * @returns {[number, number][]} */
+/** The words of a type that are not padding. @param {Type} type @param {number} [at]
+ * @returns {{at: number, count: number, of: Scalar}[]} */
 export function solid(type, at = 0) {
   if (type.kind === "struct") return type.members.flatMap((member) => solid(member.type, at + member.at));
-  if (type.kind !== "array" || type.stride === type.of.words) return [[at, type.words]];
-  return Array.from({ length: type.count }, (_, index) => solid(type.of, at + index * type.stride)).flat();
+  if (type.kind === "array") return Array.from({ length: type.count }, (_, index) => solid(type.of, at + index * type.stride)).flat();
+  return [{ at, count: type.words, of: scalarOf(type) }];
 }
 
 /** A value as people read it. @param {Value} value @returns {string} */

@@ -36,7 +36,7 @@ export type Context = {
   createVariable(name: string, value: unknown, node?: Node): void;
   clone(): Context;
 };
-export type Command = { line: number; node?: Node; statement?: Node };
+export type Command = { line: number; node?: Node; statement?: Node; statements?: any[] };
 export type Frame = {
   parent: Frame | null;
   context: Context;
