@@ -1,7 +1,7 @@
 """Stepping through one invocation on the debug page: what the interpreter leaves is what the GPU wrote, or the
 construct that it does not know is named.
 
-KERNEL_LAB_ALL_STEPS=1 steps through every case on every variant, not the smallest case of each variant: minutes.
+KERNEL_LAB_ALL_STEPS=1 steps through every case on every variant, not a small one of each kind: an hour.
 """
 
 import os
@@ -19,6 +19,7 @@ from kernel_lab import line, resources
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.debugging.desk import Desk
 from kernel_lab.operators import operator
+from kernel_lab.planning import selection
 from kernel_lab.planning.scopes import Scope
 from kernel_lab.serving import planner
 from kernel_lab.serving.host import Host
@@ -28,6 +29,7 @@ AXE = Path(__file__).parents[2] / "js_harness" / "node_modules" / "axe-core" / "
 HELPERS = Path(__file__).with_name("stepping.js").read_text()
 PROGRAMS_FILE = Path(__file__).with_name("stepping.wgsl")
 RAN = "/ms in all/.test(document.getElementById('verdict').textContent)"
+ALL_STEPS = bool(os.environ.get("KERNEL_LAB_ALL_STEPS"))
 ENDED = "/^At the end/.test(document.querySelector('#step .at').textContent)"
 STOPPED = "/^Not stepped/.test(document.querySelector('#step .at').textContent)"
 Look = Callable[[Page], Awaitable[Any]]
@@ -321,19 +323,23 @@ def test_the_page_names_the_construct_and_its_template_line(stepping: Callable[.
 
 
 def pairs(lab: Lab) -> list[str]:
-    """A case for each variant that can run here: the smallest, or with KERNEL_LAB_ALL_STEPS all of them."""
-    sizes: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    """The smallest case for each set of templates that an operator's variants here consist of; with
+    KERNEL_LAB_ALL_STEPS every case on every variant.
+    """
+    found: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     for op in operator.load_all().values():
         for case in op.cases:
             scope = line.check(op, case)
-            if isinstance(scope, Scope):
-                size = sum(array.size for array in case.inputs.values()) or 1 << 30
-                for decision in line.decide(scope, lab.facts):
-                    if decision.can_run:
-                        key = (op.id, decision.variant.id)
-                        sizes.setdefault(key, []).append((size, f"{op.id}:{case.name}:{decision.variant.id}"))
-    every = bool(os.environ.get("KERNEL_LAB_ALL_STEPS"))
-    return [query for found in sizes.values() for _, query in sorted(found)[: None if every else 1]]
+            size = sum(array.size for array in case.inputs.values())
+            if not isinstance(scope, Scope) or not all(array.size for array in case.inputs.values()):
+                continue
+            decisions = line.decide(scope, lab.facts)
+            for variant in op.manifest.variants:
+                if selection.forced(decisions, variant.id).can_run:
+                    query = f"{op.id}:{case.name}:{variant.id}"
+                    templates = [query] if ALL_STEPS else sorted({item.template for item in variant.passes})
+                    found.setdefault((op.id, *templates), []).append((size, query))
+    return [min(queries)[1] for queries in found.values()]
 
 
 def test_every_variant_ends_as_on_the_gpu_or_is_named(stepping: Callable[..., Any], lab: Lab) -> None:
