@@ -165,6 +165,9 @@ var<workgroup> sum: atomic<u32>;
 var<private> turn = 3u;
 //--
 tile[id.x] = v + turn;
+if (index < params.count) {
+  y[index] = turn;
+}
 atomicAdd(&sum, v);
 workgroupBarrier();
 let other = tile[63u - id.x];
