@@ -53,11 +53,12 @@ export function drawElement(place, told, got) {
 }
 
 /**
- * Who wrote the element, and a button for the probes of each writer.
+ * Who wrote the element, and for each writer buttons: to step through it, and for its probes.
  * @param {HTMLElement} place @param {any} told  writers, as debugging/writers.py tells them
  * @param {(writer: any) => Promise<any>} probe
+ * @param {(writer: any) => void} step
  */
-export function drawWriters(place, told, probe) {
+export function drawWriters(place, told, probe, step) {
   const parts = [element("h3", {}, "Who wrote it")];
   if (told.writers.length === 0) parts.push(element("p", { className: "failed" }, "No invocation stored to it."));
   for (const writer of told.writers) {
@@ -74,8 +75,11 @@ export function drawWriters(place, told, probe) {
         button.disabled = true;
         box.append(probesOf(await probe(writer)));
       });
-      box.append(button);
+      box.append(button, " ");
     }
+    const through = element("button", { type: "button" }, "Step through it");
+    through.addEventListener("click", () => step(writer));
+    box.append(through);
     parts.push(box);
   }
   if (told.elements_watched > 1) parts.push(element("p", { className: "note" }, `${told.elements_watched} elements share the word that was watched: a writer need not have changed this one.`));

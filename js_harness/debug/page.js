@@ -12,6 +12,7 @@ import { MasksView } from "./masks_view.js";
 import { drawPlan } from "./plan_view.js";
 import { Session } from "./session.js";
 import { sayers } from "./source_map.js";
+import { invocationForm, openSteps } from "./step_view.js";
 import { TensorView } from "./tensor_view.js";
 import { codeOf, countOf, differing, differsAt, flatOf, hexOf, indexOf, isUnread, sameBytes, textOf } from "./values.js";
 import { drawWgsl } from "./wgsl_view.js";
@@ -105,6 +106,7 @@ class DebugPage {
     lab.lastResult = outcome;
     document.body.classList.remove("stale");
     byId("problem").hidden = true;
+    byId("step").hidden = true; // it was of the run before
     this.#verdict(outcome);
     this.#log(outcome);
     this.#draw();
@@ -115,8 +117,9 @@ class DebugPage {
     byId("verdict").textContent = sentence;
     byId("verdict").className = "";
     byId("blame").textContent = "";
-    for (const id of ["plan", "tensor-names", "tensor", "pass-names", "wgsl", "element"]) byId(id).replaceChildren();
+    for (const id of ["plan", "tensor-names", "tensor", "pass-names", "wgsl", "element", "step"]) byId(id).replaceChildren();
     byId("element").hidden = true;
+    byId("step").hidden = true;
     byId("problem").hidden = true;
   }
 
@@ -224,7 +227,19 @@ class DebugPage {
       else this.session.edits.set(index, text);
       this.busy = this.busy.then(() => this.#run());
     });
+    byId("wgsl").append(invocationForm(plan.passes[index].workgroups, ({ workgroup, localIndex }) => this.step(passes[index].name, workgroup, localIndex)));
     if (scroll) byId("pass-names").scrollIntoView({ block: "start" });
+  }
+
+  /** Opens the panel that steps through an invocation. @param {string} pass  its name
+   * @param {[number, number, number]} workgroup @param {number} localIndex */
+  step(pass, workgroup, localIndex) {
+    const { passes } = this.session.specimen;
+    const index = passes.findIndex(({ name }) => name === pass);
+    if (index < 0) throw new Error(`no pass ${pass}; there are ${passes.map(({ name }) => name).join(", ")}`);
+    const opened = this.busy.then(() => openSteps(byId("step"), this.session, index, { workgroup, localIndex }));
+    this.busy = opened.then(() => {}, () => {});
+    return opened;
   }
 
   /** @param {string} name @param {number[]} index */
@@ -274,8 +289,11 @@ class DebugPage {
     }
     try {
       const told = await this.session.inspect({ buffer: name, index }, this.masks.mask);
-      drawWriters(place, told, ({ pass, invocation }) =>
-        this.session.inspect({ run_pass: pass, workgroup: invocation.workgroup_id, local_index: invocation.local_invocation_index }, this.masks.mask),
+      drawWriters(
+        place,
+        told,
+        ({ pass, invocation }) => this.session.inspect({ run_pass: pass, workgroup: invocation.workgroup_id, local_index: invocation.local_invocation_index }, this.masks.mask),
+        ({ pass, invocation }) => this.step(pass, invocation.workgroup_id, invocation.local_invocation_index),
       );
     } catch (error) {
       place.append(element("p", { className: "note" }, `Who wrote it is not known: ${error instanceof Error ? error.message : describe(error)}`));
@@ -353,6 +371,7 @@ async function main() {
     plan: { call: () => session.specimen.plan, says: "the plan: buffers, passes, outputs" },
     buffers: { call: () => session.buffers(), says: "every buffer with its layout, actual and expected bytes" },
     "inspect(name, index)": { call: (name, index) => page.inspect(name, index), says: 'one element, as lab.inspect("y", [0, 1, 2, 3])' },
+    "step(pass, workgroup, index)": { call: (pass, workgroup, index) => page.step(pass, workgroup, index), says: 'an invocation line by line, as lab.step("accumulate", [0, 0, 0], 5); gives what steps, once it is open' },
     specimen: { call: () => session.specimen, says: "all that the server said of the case" },
     lastOutcome: { call: () => session.outcome, says: "what the last run gave: status, messages, times" },
   });

@@ -57,12 +57,7 @@ export class Session {
   /** @param {boolean} timing @returns {Promise<Outcome>} */
   async run(timing) {
     const { plan } = this.specimen;
-    const texts = new Map();
-    const passes = plan.passes.map((pass, index) => {
-      const digest = this.edits.has(index) ? `edited ${crypto.randomUUID()}` : pass.wgsl;
-      texts.set(digest, this.textOf(index));
-      return { ...pass, wgsl: digest };
-    });
+    const { passes, texts } = this.#passes();
     const features = plan.device.features;
     const offered = this.facts.features.includes("timestamp-query") && !this.specimen.masked.includes("timestamp-query");
     const stamped = timing && offered && !features.includes("timestamp-query");
@@ -76,6 +71,30 @@ export class Session {
     for (const { buffer, blob } of execution.outcome.read) this.bytes.set(buffer, execution.blobs[blob].slice());
     execution.release();
     return execution.outcome;
+  }
+
+  /** The plan's passes with the WGSL of each, edited ones under digests of their own. */
+  #passes() {
+    const texts = new Map();
+    const passes = this.specimen.plan.passes.map((pass, index) => {
+      const digest = this.edits.has(index) ? `edited ${crypto.randomUUID()}` : pass.wgsl;
+      texts.set(digest, this.textOf(index));
+      return { ...pass, wgsl: digest };
+    });
+    return { passes, texts };
+  }
+
+  /** What the buffers that passes write hold once the first of them, so many, have run: they alone run again.
+   * @param {number} count @returns {Promise<Map<string, Uint8Array>>} by name */
+  async after(count) {
+    const { plan } = this.specimen;
+    const { passes, texts } = this.#passes();
+    const read = plan.buffers.filter(({ kind, bytes }) => (kind === "output" || kind === "intermediate") && bytes > 0).map(({ name }) => name);
+    const { outcome, blobs, release } = await this.#execute({ ...plan, passes: passes.slice(0, count) }, texts, read, false);
+    if (outcome.status !== "ok") throw new Error(`the first ${count} passes: ${outcome.status}: ${outcome.messages.map(({ text }) => text).join("; ")}`);
+    const held = new Map(outcome.read.map(({ buffer, blob }) => [buffer, blobs[blob].slice()]));
+    release();
+    return held;
   }
 
   /** A plan on this specimen's inputs; of its buffers those named are read.

@@ -76,7 +76,7 @@ export function drawWgsl(place, { text, original, origins, messages, template },
 
 /** Where the lines of an edited text come from: those that were kept at the beginning and at the end.
  * @param {string[]} old @param {string[]} lines @param {([string, number]|null)[]} origins */
-function originsOf(old, lines, origins) {
+export function originsOf(old, lines, origins) {
   const { head, tail } = common(old, lines);
   return lines.map((_, index) => {
     if (index < head) return origins[index];

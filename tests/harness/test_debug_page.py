@@ -66,7 +66,7 @@ def test_who_wrote_an_element_and_what_its_probes_saw(looking: Callable[..., Any
     async def look(page: Page) -> tuple[str, str]:
         await page.wait_for_selector("#writers .writer")
         writer = await page.inner_text("#writers")
-        await page.click("#writers button")
+        await page.click("#writers button:has-text('probes')")
         return writer, await page.inner_text("#writers .probes tbody tr")
 
     writer, probed = looking("Copy:seven:off_by_one", look)

@@ -91,7 +91,7 @@ def change(file: Path, old: str, new: str) -> int:
 
 
 async def probed(page: Page) -> list[list[str]]:
-    await page.click("#writers button")
+    await page.click("#writers button:has-text('probes')")
     await page.wait_for_selector("#writers .probes")
     rows = "[...document.querySelectorAll('#writers .probes tbody tr')]"
     found: list[list[str]] = await page.evaluate(f"{rows}.map((row) => [...row.cells].map((cell) => cell.innerText))")
@@ -115,7 +115,7 @@ def test_a_bug_is_found_on_the_page(bug: Bug, on_debug_page: Callable[..., Any],
         writer, spelled = await page.inner_text("#writers"), await terms(page)
         lines = "\n".join(bug.probes)
         change(shared / KERNEL, bug.above, f"{lines}\n{bug.above}")  # the page notices, and keeps the element
-        await page.wait_for_selector("#writers button")
+        await page.wait_for_selector("#writers button:has-text('probes')")
         assert await page.inner_text("#element h2") == element
         seen = await probed(page)
         if os.environ.get("KERNEL_LAB_PICTURES"):

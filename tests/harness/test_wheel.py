@@ -26,6 +26,12 @@ def test_wheel_runs_outside_the_checkout(tmp_path: Path) -> None:
     where = _run([python, "-c", "import kernel_lab; print(kernel_lab.__file__)"], tmp_path)
     assert str(packages) in where.stdout, where
 
+    harness = _run(
+        [python, "-c", "from kernel_lab.serving.app import harness_files; print(*harness_files())"], tmp_path
+    )
+    assert {"vendor/wgsl_reflect.module.js", "debug/stepper.js"} <= set(harness.stdout.split())
+    assert list(packages.glob("kernel_lab/data/js_harness/vendor/*LICENSE*"))
+
     result = _run(
         [home / "bin" / "kernel-lab", "run", "ConvInteger:card_example", "ConvInteger:refused_group_0"], tmp_path
     )

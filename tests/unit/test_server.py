@@ -129,6 +129,7 @@ def test_only_listed_files_are_served(ask: Callable[..., Answer], path: str) -> 
 def test_what_is_served_is_what_the_harness_needs(ask: Callable[..., Answer]) -> None:
     listed = app.harness_files()
     assert {"page.js", "wire.js", "kernels.js", "index.html", "examples.html"} <= listed.keys()
+    assert "vendor/wgsl_reflect.module.js" in listed
     for name, path in listed.items():
         status, _, body = ask(f"/harness/{name}")
         assert (status, body) == (200, path.read_bytes())

@@ -27,11 +27,12 @@ _SERVED = {".js", ".html", ".css", ".svg", ".map"}
 
 
 def harness_files(folder: Path | None = None) -> dict[str, Path]:
-    """The harness's own files by name, and those of its debug page as debug/NAME; no configuration, no link to a file
-    of another kind.
+    """The harness's own files by name, those of its debug page as debug/NAME and vendor/NAME; no configuration, no link
+    to a file of another kind.
     """
     root = folder or resources.js_harness()
-    files = {path.relative_to(root).as_posix(): path for path in sorted([*root.iterdir(), *(root / "debug").glob("*")])}
+    folders = (root, root / "debug", root / "vendor")
+    files = {path.relative_to(root).as_posix(): path for folder in folders for path in sorted(folder.glob("*"))}
     return {name: path for name, path in files.items() if path.is_file() and _is_served(path)}
 
 
