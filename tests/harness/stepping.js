@@ -23,7 +23,7 @@
   }
 
   async function program(given) {
-    await session.open("Copy:seven:copy", []);
+    await session.open("Copy:seven:copy", {});
     session.edits.set(0, changed(given));
     const outcome = await session.run(false);
     if (outcome.status !== "ok") return { status: outcome.status, messages: outcome.messages.map(({ text }) => text) };
@@ -41,7 +41,7 @@
 
   /** What invocation 3 says of a statement that is not run on the GPU. */
   async function refusal(code, head) {
-    await session.open("Copy:seven:copy", []);
+    await session.open("Copy:seven:copy", {});
     await session.run(false);
     const { shader } = await dispatchOf(session, 0);
     const [declarations] = shader.text.split(MAIN);
@@ -56,7 +56,7 @@
 
   /** The first invocation of the first workgroup and the middle one of the last, in each pass. */
   async function survey(query) {
-    await session.open(query, []);
+    await session.open(query, {});
     const { passes } = session.specimen.plan;
     const sum = { status: "nothing", why: "", same: 0, different: 0 };
     for (let index = 0; index < passes.length; index += 1) {
