@@ -54,8 +54,8 @@
     }
   }
 
-  /** The first invocation of the first workgroup and the middle one of the last, in each pass. */
-  async function survey(query) {
+  /** The first invocation of the first workgroup and the middle one of the last, or every one of the last: of each pass. */
+  async function survey(query, every = false) {
     await session.open(query, {});
     const { passes } = session.specimen.plan;
     const sum = { status: "nothing", why: "", same: 0, different: 0 };
@@ -65,8 +65,10 @@
       try {
         const { shader, gpu } = await dispatchOf(session, index);
         const { machine } = await Stepper.of(shader, { workgroup: [0, 0, 0], localIndex: 0 });
+        const all = Array.from({ length: machine.lanes }, (_, localIndex) => ({ workgroup: [x - 1, y - 1, z - 1], localIndex }));
         const last = { workgroup: [x - 1, y - 1, z - 1], localIndex: machine.waits ? 0 : machine.lanes >> 1 };
-        for (const invocation of machine.waits && x * y * z === 1 ? [last] : [{ workgroup: [0, 0, 0], localIndex: 0 }, last]) {
+        const few = machine.waits && x * y * z === 1 ? [last] : [{ workgroup: [0, 0, 0], localIndex: 0 }, last];
+        for (const invocation of every && !machine.waits ? all : few) {
           const { stores, stopped } = await toEnd(shader, invocation);
           if (stopped) throw stopped;
           const { same, different } = compared(stores, gpu);

@@ -358,3 +358,15 @@ def test_every_variant_ends_as_on_the_gpu_or_is_named(stepping: Callable[..., An
     assert set(counts) <= {"same", "named", "nothing"}
     assert counts["same"] + counts["nothing"] + len(named) == len(found)
     assert named == {} or "subgroup_matrix" in str(named) or "f16" in str(named)
+
+
+def test_invocations_beside_the_last_line_read_nothing_beyond_a_binding(stepping: Callable[..., Any]) -> None:
+    """Whole tiles have lines that the operand has not: their zero points were read, and thrown away."""
+    query = "com.microsoft.QLinearConv:bias_per_channel:portable_f32_im2col_nchw_bias_row"
+
+    async def look(page: Page) -> Any:
+        await page.evaluate(HELPERS)
+        return await page.evaluate("(query) => stepping.survey(query, true)", query)
+
+    told = stepping("Copy:seven:copy", look)
+    assert (told["status"], told["why"], told["different"]) == ("same", "", 0)
