@@ -157,7 +157,6 @@ def versions(lacking: Callable[[str], NoReturn]) -> list[str]:
     try:
         for name in wanted:
             installing.install_browser(name, print)
-        installing.install_lavapipe(print)
     except LabError as error:
         lacking(str(error))
     found = sources.installed()[0].name

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from kernel_lab.browsing import installing
+from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import cache_folder
 from kernel_lab.reporting.report import Report
 
@@ -22,6 +25,16 @@ templates = "drill"
 """
 
 Lab = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def versions(versions: list[str], lacking: Callable[[str], NoReturn]) -> list[str]:
+    """The same, with lavapipe."""
+    try:
+        installing.install_lavapipe(print)
+    except LabError as error:
+        lacking(str(error))
+    return versions
 
 
 @pytest.fixture
