@@ -93,7 +93,7 @@ function probesOf(told) {
   const silent = told.silent.map((/** @type {any} */ one) => `${one.name} (${one.file}:${one.line})`).join(", ");
   return element(
     "div",
-    { className: "probes" },
+    { className: "probes wide", tabIndex: 0, role: "region", "aria-label": "probes" },
     tableOf(["order", "probe", "type", "value", "template"], rows),
     told.lost > 0 ? element("p", {}, `${told.lost} values more did not fit.`) : null,
     silent ? element("p", { className: "note" }, `silent: ${silent}`) : null,

@@ -36,12 +36,12 @@ export function drawWgsl(place, { text, original, origins, messages, template },
   lines.forEach((line, index) => {
     const origin = where[index];
     const told = messages.filter((one) => one.line === index + 1);
-    const from = origin ? `${origin[0]}:${origin[1]}` : changed ? "edited" : "";
+    const from = origin ? [element("span", { className: "file", title: origin[0] }, origin[0]), `:${origin[1]}`] : [changed ? "edited" : ""];
     body.push(
       element(
         "tr",
         { className: told.some((one) => one.kind === "error") ? "failed" : told.length ? "warned" : "", id: `line-${index + 1}` },
-        element("td", { className: "origin" }, from),
+        element("td", { className: "origin" }, ...from),
         element("td", { className: "line" }, String(index + 1)),
         element("td", {}, element("code", {}, ...highlighted(line))),
       ),

@@ -13,8 +13,11 @@ import pytest
 from playwright.async_api import Page
 
 from kernel_lab import line
+from kernel_lab.browsing import getting, installing, sources
+from kernel_lab.browsing.getting.source import Source
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.debugging.desk import Desk
+from kernel_lab.errors import LabError
 from kernel_lab.judging.verdicts import Verdict
 from kernel_lab.operators import operator
 from kernel_lab.operators.cases import Case
@@ -29,6 +32,8 @@ OPERATORS = Path(__file__).parent.parent / "operators"
 DONE = "/ms in all|^refused|^cannot run|see below/.test(document.getElementById('verdict').textContent)"
 PATIENCE_SECONDS = 120.0
 """Ends a wait for something that never comes; nothing is measured by it."""
+HEADED_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""A headless shell has no window to show."""
 
 
 @pytest.fixture(scope="session")
@@ -168,3 +173,40 @@ def display(lacking: Callable[[str], NoReturn]) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(10)
+
+
+@pytest.fixture(scope="session")
+def full_chromium(lacking: Callable[[str], NoReturn]) -> str:
+    found = next(filter(None, map(shutil.which, HEADED_PROGRAMS)), None)
+    if found is None:
+        names = ", ".join(HEADED_PROGRAMS)
+        lacking(f"none of {names} is on PATH: `apt-get install chromium` as root gives one.")
+    return found
+
+
+@pytest.fixture(scope="session")
+def versions(lacking: Callable[[str], NoReturn]) -> list[str]:
+    """Names like debian-156, oldest first: what is found, the oldest that apt offers, npm's oldest and newest.
+
+    Tests of them are in the xdist group "versions": one worker gets the browsers.
+    """
+    wanted = []
+    for source, choose in ((getting.SOURCES[0], (min,)), (getting.SOURCES[1], (min, max))):
+        wanted += [f"{source.name}-{pick(_offered(source, lacking))}" for pick in choose]
+    try:
+        for name in wanted:
+            installing.install_browser(name, print)
+    except LabError as error:
+        lacking(str(error))
+    found = sources.installed()[0].name
+    return sorted({found, *wanted}, key=lambda name: int(name.rpartition("-")[2]))
+
+
+def _offered(source: Source, lacking: Callable[[str], NoReturn]) -> list[int]:
+    try:
+        found = list(source.offered())
+    except LabError as error:
+        lacking(str(error))
+    if not found:
+        lacking(f"{source.name} offers no browser.")
+    return found

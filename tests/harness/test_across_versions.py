@@ -9,13 +9,12 @@ from typing import NoReturn
 
 import pytest
 
-from kernel_lab.browsing import getting, installing, sources
-from kernel_lab.browsing.getting.source import Source
+from kernel_lab.browsing import installing
 from kernel_lab.errors import LabError
 from kernel_lab.judging.journal import cache_folder
 from kernel_lab.reporting.report import Report
 
-pytestmark = pytest.mark.xdist_group("versions")  # one worker gets the browsers
+pytestmark = pytest.mark.xdist_group("versions")
 
 OPERATORS = Path(__file__).parents[1] / "operators"
 COPY = ("--package", str(OPERATORS), "--reference", str(OPERATORS / "lab.test.Copy" / "reference.py"))
@@ -29,29 +28,13 @@ Lab = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def versions(lacking: Callable[[str], NoReturn]) -> list[str]:
-    """Names like debian-156, oldest first: what is found, the oldest that apt offers, npm's oldest and newest."""
-    wanted = []
-    for source, choose in ((getting.SOURCES[0], (min,)), (getting.SOURCES[1], (min, max))):
-        wanted += [f"{source.name}-{pick(_offered(source, lacking))}" for pick in choose]
+def versions(versions: list[str], lacking: Callable[[str], NoReturn]) -> list[str]:
+    """The same, with lavapipe."""
     try:
-        for name in wanted:
-            installing.install_browser(name, print)
         installing.install_lavapipe(print)
     except LabError as error:
         lacking(str(error))
-    found = sources.installed()[0].name
-    return sorted({found, *wanted}, key=lambda name: int(name.rpartition("-")[2]))
-
-
-def _offered(source: Source, lacking: Callable[[str], NoReturn]) -> list[int]:
-    try:
-        found = list(source.offered())
-    except LabError as error:
-        lacking(str(error))
-    if not found:
-        lacking(f"{source.name} offers no browser.")
-    return found
+    return versions
 
 
 @pytest.fixture

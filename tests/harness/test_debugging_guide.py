@@ -104,6 +104,16 @@ async def terms(page: Page) -> list[list[str]]:
     return found
 
 
+async def unclear(page: Page, width: int) -> list[str]:
+    """What a person in a window of that width would miss, of the page as it is now with all that was opened on it."""
+    await page.set_viewport_size({"width": width, "height": 900})
+    wide = await page.evaluate("document.scrollingElement.scrollWidth")
+    code = await page.locator("#wgsl code").first.bounding_box()
+    assert code is not None
+    found = {"the page scrolls sideways": wide > width, "the WGSL is out of sight": code["x"] > width / 2}
+    return [missed for missed, here in found.items() if here]
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_is_found_on_the_page(bug: Bug, on_debug_page: Callable[..., Any], shaders: Path) -> None:
     shared = shaders / "_shared"
@@ -118,6 +128,7 @@ def test_a_bug_is_found_on_the_page(bug: Bug, on_debug_page: Callable[..., Any],
         await page.wait_for_selector("#writers button:has-text('probes')")
         assert await page.inner_text("#element h2") == element
         seen = await probed(page)
+        missed = {width: await unclear(page, width) for width in (390, 1280)}
         if os.environ.get("KERNEL_LAB_PICTURES"):
             await page.locator("#element").screenshot(path=PICTURES / f"{bug.name}.png")
         shown = await page.evaluate(
@@ -127,9 +138,10 @@ def test_a_bug_is_found_on_the_page(bug: Bug, on_debug_page: Callable[..., Any],
         )
         change(shared / bug.file, bug.wrong, bug.right)
         await page.wait_for_function("/equal to the bit/.test(document.getElementById('verdict').textContent)")
-        return told, element, writer, spelled, seen, shown
+        return told, element, writer, spelled, seen, shown, missed
 
-    told, element, writer, spelled, seen, shown = on_debug_page(look)
+    told, element, writer, spelled, seen, shown, missed = on_debug_page(look)
+    assert missed == {390: [], 1280: []}
     assert told.startswith("✕ y: ")
     assert element.startswith("y[")
     assert "pass accumulate: workgroup [" in writer

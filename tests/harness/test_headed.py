@@ -1,8 +1,6 @@
 """A headed Chromium, as `--headed` and `debug` start it, computes the same; a virtual display is its screen."""
 
-import shutil
 from collections.abc import Callable
-from typing import NoReturn
 
 import pytest
 
@@ -12,18 +10,6 @@ from kernel_lab.browsing.profiles import resolve
 from kernel_lab.errors import LabError
 from kernel_lab.operators.cases import Case
 from kernel_lab.operators.operator import Operator
-
-HEADED_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""A headless shell has no window to show."""
-
-
-@pytest.fixture(scope="module")
-def full_chromium(lacking: Callable[[str], NoReturn]) -> str:
-    found = next(filter(None, map(shutil.which, HEADED_PROGRAMS)), None)
-    if found is None:
-        names = ", ".join(HEADED_PROGRAMS)
-        lacking(f"none of {names} is on PATH: `apt-get install chromium` as root gives one.")
-    return found
 
 
 def test_headed_chromium_computes_the_same(

@@ -116,6 +116,29 @@ def test_a_cell_opens_the_failure_by_keyboard(looking: Callable[..., Any]) -> No
     assert focused == "detail"
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_failure_says_the_command_that_opens_the_debug_page(looking: Callable[..., Any], width: int) -> None:
+    """In full, above its report, to be copied."""
+
+    async def opened(page: Page) -> tuple[Any, ...]:
+        await page.click("tr:has-text('off_by_one') td button")
+        line = page.locator("#detail .command").first
+        command = line.locator("code")
+        clipped = await command.evaluate("(code) => code.getClientRects()[0].right > innerWidth")
+        await line.locator("button").click()
+        await line.locator("[role=status]:not(:empty)").wait_for()
+        told = await line.locator("[role=status]").inner_text()
+        selected = await page.evaluate("getSelection().toString()")
+        return await line.inner_text(), clipped, told, selected, await page.inner_text("#detail pre")
+
+    line, clipped, told, selected, report = looking(opened, width)
+    command = "kernel-lab debug lab.test.Copy:seven:off_by_one"
+    assert line.startswith(f"Look at it on the debug page: {command}")
+    assert f"look      {command}" in report
+    assert not clipped
+    assert told == "Copied." or selected == command
+
+
 def test_a_case_shows_what_selection_said_of_every_variant(looking: Callable[..., Any]) -> None:
     async def opened(page: Page) -> str:
         await page.click("tr:has-text('twin') td button")

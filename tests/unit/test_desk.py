@@ -1,5 +1,6 @@
 """The desk: what the debug page may ask, and the sentence for what it may not."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,22 @@ def test_a_changed_file_has_another_stamp(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"seven"', '"sieben"', 1))
     assert desk.stamp("Copy")["stamp"] != before
     assert opened(desk, "Copy:sieben:copy")[0]["case"] == "sieben"
+
+
+def test_a_reference_is_read_anew_though_its_length_and_its_second_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own bytecode files know a text by these two."""
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    folder = Path(shutil.copytree(OPERATORS, tmp_path / "operators"))
+    reference = (folder / "lab.test.Copy" / "reference.py").rename(tmp_path / "trusted.py")
+    text = reference.read_text()
+    found = []
+    for wrong in ('inputs["x"] + 3', 'inputs["x"] + 4'):
+        reference.write_text(text.replace('inputs["x"].copy()', wrong))
+        os.utime(reference, (1e9, 1e9))
+        if not found:
+            desk = Desk(operator.load_packages([folder], reference))
+        desk.stamp("Copy")
+        found.append(desk.element({"query": "Copy:seven", "output": "y", "index": [2]})["expected"])
+    assert found == ["3", "4"]

@@ -1,4 +1,5 @@
-"""What kernel-lab itself costs: small cases one after the other, collection, and large tensors in both directions.
+"""What kernel-lab itself costs: small cases one after the other, collection, large tensors in both directions, and what
+a file saved beside the debug page sets off.
 
 In: a Lab. Out: a JSON-like report; milliseconds, seconds, and MB/s with MB = 10^6 bytes. Nothing is judged here.
 """
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kernel_lab import runs
+from kernel_lab.benching import reloading
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.judging.verdicts import finding
 from kernel_lab.operators import dtypes, operator
@@ -33,12 +35,18 @@ SMALL_ELEMENTS = 4096
 LARGE_BYTES = 64 * 2**20
 COLLECTED_PAIRS = 5000
 ROUNDS = 3
+RELOADS = 10
 DEADLINE_MS = 60_000
 
 
 def measure(lab: Lab, cases: int) -> dict[str, Any]:
     """The whole report."""
-    return {"small_cases": small_cases(lab, cases), "collection": collection(), "large": large(lab)}
+    return {
+        "small_cases": small_cases(lab, cases),
+        "collection": collection(),
+        "large": large(lab),
+        "reload": reloading.measure(lab, RELOADS),
+    }
 
 
 def small_cases(lab: Lab, count: int) -> dict[str, Any]:

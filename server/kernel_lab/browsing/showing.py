@@ -3,8 +3,10 @@
 In: a profile, an address. Out: nothing; LabError if the browser does not start. Judges nothing.
 """
 
+import contextlib
+
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from kernel_lab.browsing.browser import launch_options, short
 from kernel_lab.browsing.profiles import Profile
@@ -20,5 +22,12 @@ def show(profile: Profile, address: str) -> None:
             page.goto(address)
         except PlaywrightError as error:
             raise LabError(f"{profile.program} could not be shown: {short(error.message)}") from None
-        page.wait_for_event("close", timeout=0)
+        _closed(page)
         browser.close()
+
+
+def _closed(page: Page) -> None:
+    """Waits until the page is closed. One that crashed is still there: its window offers to load it again."""
+    while not page.is_closed():
+        with contextlib.suppress(PlaywrightError):
+            page.wait_for_event("close", timeout=0)

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernel_lab import runs
-from kernel_lab.benching import harness, kernels
+from kernel_lab.benching import harness, kernels, reloading
 from kernel_lab.browsing.lab import Lab
 from kernel_lab.cli import console
 from kernel_lab.cli.console import (
@@ -86,6 +86,8 @@ def _print_harness(report: dict[str, Any]) -> None:
         console.out.print(f"{name.replace('_', ' '):<20} {size:.0f} MiB at {large[name]:.0f} MB/s")
     share = large["mismatching_output"] / large["bare_websocket"]
     console.out.print(f"mismatching outputs come back at {share:.0%} of a bare WebSocket")
+    for text in reloading.lines(report["reload"]):
+        console.out.print(text)
 
 
 def _print_kernels(timings: list[dict[str, Any]]) -> None:

@@ -68,10 +68,14 @@ class Operator:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that the operator is made of: the names and bytes of its files and of the shared ones."""
+        """SHA-256 of all that the operator is made of: the names and bytes of its files, of the shared ones, and
+        of a reference that lies elsewhere.
+        """
         found = hashlib.sha256()
         own = [(path, folder) for folder in self._own_folders for path in sorted(folder.rglob("*"))]
         files = [(path.relative_to(folder.parent).as_posix(), path) for path, folder in own]
+        if self.reference_file is not None and not self.reference_file.is_relative_to(self.folder):
+            files.append(("--reference", self.reference_file))
         for name, path in (*files, *self.replaced.items()):
             if path.is_file() and path.suffix != ".pyc":
                 for part in (name.encode(), path.read_bytes()):

@@ -183,6 +183,24 @@ function traceOf(cell, variant) {
   return element("details", {}, element("summary", {}, title), list);
 }
 
+const COMMANDS = { look: "Look at it on the debug page", repeat: "Run it again" };
+
+/** The commands that a failure's report ends with, each on a line of its own with a button that copies it. */
+function commandsOf(text) {
+  const found = [...text.matchAll(/^ {2}(look|repeat) +(.+)$/gm)].sort(([, a], [, b]) => a.localeCompare(b));
+  return found.map(([, kind, command]) => {
+    const shown = element("code", { tabIndex: 0 }, command);
+    const told = element("span", { role: "status" });
+    const button = element("button", { type: "button" }, "Copy");
+    button.addEventListener("click", async () => {
+      const copied = await Promise.resolve(navigator.clipboard?.writeText(command).then(() => true)).catch(() => false);
+      if (!copied) getSelection().selectAllChildren(shown);
+      told.textContent = copied ? "Copied." : "The browser forbids it: the command is selected.";
+    });
+    return element("p", { className: "command" }, `${COMMANDS[kind]}: `, shown, " ", button, " ", told);
+  });
+}
+
 function caseOf(result, cell) {
   const words = [cell.selected ? "selected" : "", cell.emulated ? "emulated" : "", cell.attempts > 1 ? `tried ${cell.attempts} times` : ""];
   const head = element(
@@ -197,7 +215,7 @@ function caseOf(result, cell) {
     if (filled || !box.open) return;
     filled = true;
     for (const [name, lines] of Object.entries(cell.pictures ?? {})) if (lines.length) box.append(picture(name, lines));
-    if (cell.report) box.append(element("pre", {}, cell.report));
+    if (cell.report) box.append(...commandsOf(cell.report), element("pre", {}, cell.report));
     box.append(facts(cell));
     const trace = traceOf(cell, result.variant);
     if (trace) box.append(trace);
