@@ -42,8 +42,8 @@ def perform(
     return verdicts
 
 
-AHEAD = 1
-"""Pairs that are planned while one runs: kernel-lab's work and the browser's take about as long for small cases."""
+AHEAD = 2
+"""Pairs that are planned while one runs: the page has the next at hand when it is done, and another is on its way."""
 
 MOST_ARTIFACTS = 20
 """Failures of a run that leave files: each takes a second, and nobody looks at more."""
@@ -79,8 +79,8 @@ class Session:
         return self._ended(self._begun(pair))
 
     def judge_each(self, chosen: Iterable[Pair]) -> Iterator[Verdict]:
-        """The verdicts in order. While a pair runs, the next is planned; not where times are asked for, which that
-        would change.
+        """The verdicts in order. While a pair runs, the next ones are planned; not where times are asked for, which
+        that would change.
         """
         waiting: deque[Verdict | _Underway] = deque()
         try:

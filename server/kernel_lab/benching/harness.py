@@ -79,13 +79,13 @@ def _never_seen(chosen: Iterable[tuple[Operator, Case]]) -> Iterator[Pair]:
 
 
 def _split(record: dict[str, Any]) -> dict[str, float]:
-    """Where a case's time went."""
+    """Where a case's time went; of the transport only what its turn had to wait for."""
     gpu, readback = record["gpu_ms"], record["readback_ms"]
     page = record["total_ms"]
     return {
         "plan": record["plan_ms"],
         "reference": record["reference_ms"],
-        "transport": record["round_trip_ms"] - page,
+        "transport": max(0.0, record["round_trip_ms"] - page),
         "upload": page - gpu - readback - record["digest_ms"],
         "gpu": gpu,
         "readback": readback,

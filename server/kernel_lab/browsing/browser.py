@@ -23,6 +23,7 @@ from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.serving import frames, wire
 from kernel_lab.serving.frames import Job, RunResult
 from kernel_lab.serving.hub import Disconnected, Hub, Link
+from kernel_lab.serving.hub import Message as PageMessage
 
 START_SECONDS = 45.0
 GRACE_SECONDS = 5.0
@@ -46,6 +47,22 @@ class BrowserInfo:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """A job that a page has. `paths`: of the inputs that it fetches."""
+
+    browser: "Browser"
+    job: Job
+    number: int
+    paths: tuple[str, ...]
+    answer: "asyncio.Future[PageMessage]"
+
+    @property
+    def lost(self) -> bool:
+        """Whether the page went away before it answered."""
+        return self.answer.done() and (self.answer.cancelled() or self.answer.exception() is not None)
+
+
 class Browser:
     """A running browser. Made by `start`; after a crash or timeout it is closed and another is started."""
 
@@ -53,6 +70,8 @@ class Browser:
         self, profile: Profile, hub: Hub, browser: PlaywrightBrowser, page: Page, link: Link, name: str
     ) -> None:
         self._profile, self._hub, self._browser, self._link, self._name = profile, hub, browser, link, name
+        self._answers: dict[int, asyncio.Future[PageMessage]] = {}
+        self._reading: asyncio.Task[None]
         self.page = page
         self.info: BrowserInfo
 
@@ -84,43 +103,72 @@ class Browser:
         except LabError:
             await _close(browser)
             raise
+        self._reading = asyncio.create_task(self._read())
         return self
 
     @property
     def alive(self) -> bool:
         return not self._link.closed.is_set() and self._browser.is_connected()
 
-    async def run(self, job: Job) -> RunResult:
-        """Runs one job. Crash and timeout are statuses; Disconnected only if the page was gone before it had it."""
+    @property
+    def at_work(self) -> int:
+        """How many jobs the page has that it has not answered yet."""
+        return len(self._answers)
+
+    async def send(self, job: Job) -> "Sent":
+        """Gives the page a job, which it begins once it has answered those before. Disconnected if it is gone,
+        TimeoutError if it does not take it.
+        """
         number = next(_numbers)
         frame, served = frames.run_frame(job, number, self._link.known_wgsl, f"/blobs/{self._name}")
+        sent = Sent(self, job, number, tuple(served), self._awaited(number))
         self._hub.served.update(served)
         try:
-            async with asyncio.timeout(job.deadline_ms / 1000 + GRACE_SECONDS):
+            async with asyncio.timeout(_seconds(job.deadline_ms)):
                 await self._link.send(frame)
-                try:
-                    header, blobs = await self._answer("result", number)
-                except Disconnected:
-                    return RunResult("crash", reason="the page or its browser went away during the run")
-            return frames.result_of(header, blobs, job.plan)
+        except (Disconnected, TimeoutError):
+            self.forget(sent)
+            raise
+        return sent
+
+    async def answered(self, sent: "Sent") -> RunResult:
+        """What comes of a job that the page has; the time until then is counted from now. Crash and timeout are
+        statuses.
+        """
+        try:
+            async with asyncio.timeout(_seconds(sent.job.deadline_ms)):
+                header, blobs = await sent.answer
+            return frames.result_of(header, blobs, sent.job.plan)
+        except Disconnected:
+            return RunResult("crash", reason="the page or its browser went away during the run")
         except TimeoutError:
-            return RunResult("timeout", reason=f"no answer within {job.deadline_ms / 1000 + GRACE_SECONDS:.1f} s")
+            return no_answer(sent.job)
         finally:
-            for path in served:
-                self._hub.served.pop(path, None)
+            self.forget(sent)
+
+    def forget(self, sent: "Sent") -> None:
+        """Nobody waits for that answer any more."""
+        self._answers.pop(sent.number, None)
+        if not sent.lost:  # asking marks its exception as seen
+            sent.answer.cancel()
+        for path in sent.paths:
+            self._hub.served.pop(path, None)
 
     async def prepare(self, header: Mapping[str, Any], deadline_ms: int) -> Mapping[str, Any]:
         """Compiles pipelines in parallel; gives the page's answer, or nothing if the page is gone (runs will tell)."""
         number = next(_numbers)
+        answer = self._awaited(number)
         try:
-            async with asyncio.timeout(deadline_ms / 1000 + GRACE_SECONDS):
+            async with asyncio.timeout(_seconds(deadline_ms)):
                 await self._link.send(
                     wire.encode({**header, "type": "prepare", "id": number, "deadline_ms": deadline_ms})
                 )
-                answer, _ = await self._answer("prepared", number)
-            return answer
+                return (await answer)[0]
         except (TimeoutError, Disconnected):
             return {}
+        finally:
+            self._answers.pop(number, None)
+            answer.cancel()
 
     @property
     def known_wgsl(self) -> set[str]:
@@ -137,11 +185,23 @@ class Browser:
                     await self.page.context.close()
         await _close(self._browser)
 
-    async def _answer(self, kind: str, number: int) -> tuple[dict[str, Any], list[memoryview]]:
-        while True:
-            header, blobs = await self._link.receive()
-            if header.get("type") == kind and header.get("id") == number:
-                return header, blobs
+    def _awaited(self, number: int) -> "asyncio.Future[PageMessage]":
+        answer: asyncio.Future[PageMessage] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        return answer
+
+    async def _read(self) -> None:
+        """Hands each message of the page to whoever awaits it, until the page is gone."""
+        try:
+            while True:
+                header, blobs = await self._link.receive()
+                answer = self._answers.get(header.get("id", 0))
+                if answer is not None and not answer.done():
+                    answer.set_result((header, blobs))
+        except Disconnected:
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(Disconnected())
 
     def _info(self, report: Mapping[str, Any]) -> BrowserInfo:
         facts = device_facts.facts_of(report)
@@ -162,6 +222,15 @@ class Browser:
             profile=self._profile.name,
             environment=self._profile.environment,
         )
+
+
+def _seconds(deadline_ms: float) -> float:
+    return deadline_ms / 1000 + GRACE_SECONDS
+
+
+def no_answer(job: Job) -> RunResult:
+    """The result of a job that nothing was heard of."""
+    return RunResult("timeout", reason=f"no answer within {_seconds(job.deadline_ms):.1f} s")
 
 
 def launch_options(profile: Profile) -> dict[str, Any]:

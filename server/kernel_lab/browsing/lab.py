@@ -15,8 +15,9 @@ from types import TracebackType
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, async_playwright
 
-from kernel_lab.browsing.browser import Browser, BrowserInfo
+from kernel_lab.browsing.browser import Browser, BrowserInfo, Sent, no_answer
 from kernel_lab.browsing.profiles import COMMON_FLAGS, Profile
+from kernel_lab.browsing.turns import Turn, Turns
 from kernel_lab.errors import LabError
 from kernel_lab.planning.facts import DeviceFacts
 from kernel_lab.planning.plans import Plan
@@ -28,6 +29,8 @@ from kernel_lab.serving.hub import Disconnected
 PREPARE_DEADLINE_MS = 120_000
 START_ATTEMPTS = 2
 PICTURE_MS = 500
+MOST_AT_HAND = 3
+"""Jobs that a page has at most: the one it runs, and the next ones, which cost a message's journey otherwise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +40,15 @@ class Ran:
     result: RunResult
     info: BrowserInfo
     round_trip_ms: float
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A job's place in the line; `sent`: where it is in a page."""
+
+    job: Job
+    turn: Turn
+    sent: Sent | None = None
 
 
 class Running:
@@ -71,7 +83,8 @@ class Lab:
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
         self._used: Browser | None = None
-        self._turn = asyncio.Lock()
+        self._turns = Turns()
+        self._latest: _Place | None = None
         self._starting = asyncio.Lock()
 
     def __enter__(self) -> "Lab":
@@ -154,7 +167,7 @@ class Lab:
         self._host.call(self._picture(page.absolute().as_uri(), image))
 
     async def _picture(self, page: str, image: Path) -> None:
-        async with self._turn:  # the page runs its kernel, too
+        async with self._turns.ask():  # the page runs its kernel, too
             try:
                 browser = (await self._ready()).page.context.browser
                 assert browser is not None  # as for every context that Playwright's launch or connect gives
@@ -197,43 +210,79 @@ class Lab:
         return await Browser.start(self.profile, self._host.address, self._host.hub, playwright)
 
     async def _run(self, job: Job) -> Ran:
-        async with self._turn:
-            started = time.perf_counter()
-            result = await self._result(job)
-            used = self._used
-            assert used is not None  # a result is some browser's
-            if result.status in ("crash", "timeout", "device_lost"):
-                # a hung GPU process would hold up the next job too: a new browser costs half a second
-                await used.close()
-            return Ran(result, used.info, 1e3 * (time.perf_counter() - started))
-
-    async def _result(self, job: Job) -> RunResult:
+        before, place = self._latest, _Place(job, self._turns.ask())
+        self._latest = place
         try:
-            result = await self._sent(job)
+            place.sent = await self._ahead(job, before)
+            async with place.turn:
+                started = time.perf_counter()
+                result = await self._result(place)
+                used = self._used
+                assert used is not None  # a result is some browser's
+                if result.status in ("crash", "timeout", "device_lost"):
+                    # a hung GPU process would hold up the next job too: a new browser costs half a second
+                    await used.close()
+                return Ran(result, used.info, 1e3 * (time.perf_counter() - started))
+        finally:
+            place.turn.leave()
+            if place.sent is not None:
+                place.sent.browser.forget(place.sent)
+
+    async def _ahead(self, job: Job, before: "_Place | None") -> Sent | None:
+        """Gives a page that is at work the next job: it begins as soon as it has answered, not a journey later. Only
+        behind the job before: the page's order is that of the turns.
+        """
+        if before is None or before.sent is None or before.sent.lost:
+            return None
+        browser = before.sent.browser
+        size = sum(map(len, job.inputs.values()))
+        if not browser.alive or not 1 <= browser.at_work < MOST_AT_HAND or size > frames.INLINE_BYTES:
+            return None
+        try:
+            return await browser.send(job)
+        except (Disconnected, TimeoutError):
+            return None
+
+    async def _result(self, place: "_Place") -> RunResult:
+        try:
+            result = await self._tried(place)
         except Disconnected:  # gone before it had the job, which has cost the job nothing
             try:
-                result = await self._sent(job)
+                result = await self._tried(place)
             except Disconnected:
                 result = RunResult("crash", reason="two browsers in a row went away before they had the job")
         if result.status == "device_lost" and self._used is not None:
+            if self._used.at_work:  # the next jobs, which this one would have to wait for
+                await self._used.close()
+            place.sent = None
             try:
-                result = replace(await self._used.run(job), attempts=2)
+                result = replace(await self._tried(place), attempts=2)
             except Disconnected:
                 result = RunResult("crash", reason="the page or its browser went away after a lost device", attempts=2)
-        return await self._again(job, result) if result.status == "crash" and self.profile.retry_lost else result
+        return await self._again(place, result) if result.status == "crash" and self.profile.retry_lost else result
 
-    async def _again(self, job: Job, lost: RunResult) -> RunResult:
+    async def _again(self, place: "_Place", lost: RunResult) -> RunResult:
         """A second try in another browser, whose result says what became of the first."""
         try:
-            result = await self._sent(job)
+            result = await self._tried(place)
         except Disconnected:
             return replace(lost, attempts=2)
         note = Message("note", f"tried 2 times, in two browsers: {lost.reason}, the first time.")
         return replace(result, attempts=2, messages=(note, *result.messages))
 
-    async def _sent(self, job: Job) -> RunResult:
-        self._used = await self._ready()
-        return await self._used.run(job)
+    async def _tried(self, place: "_Place") -> RunResult:
+        """What comes of the job in the page that has it, or else in the one that is there. Disconnected if that was
+        gone before it had the job. A page that went away before the job's turn has cost it nothing.
+        """
+        sent, place.sent = place.sent, None
+        try:
+            if sent is None or sent.lost:
+                self._used = await self._ready()
+                sent = await self._used.send(place.job)
+            place.sent, self._used = sent, sent.browser
+            return await sent.browser.answered(sent)
+        except TimeoutError:
+            return no_answer(place.job)
 
     async def _prepare(self, plans: list[Plan]) -> None:
         browser = await self._ready()

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kernel_lab import line, runs, session
 from kernel_lab.browsing.lab import Lab, NoAdapter
 from kernel_lab.cli import console
+from kernel_lab.cli.interrupts import heeded
 from kernel_lab.errors import LabError
 from kernel_lab.judging import contrasts
 from kernel_lab.judging.journal import Journal, Kept, new_run_folder
@@ -107,10 +108,11 @@ def _with_progress(
                 console.out.print(
                     f"{console.mark('failed')}  {escape(verdict.query)}  [dim]{escape(verdict.summary)}[/]"
                 )
-    with Progress(*columns, console=console.err, disable=quiet, transient=True) as progress:
+    with heeded() as check, Progress(*columns, console=console.err, disable=quiet, transient=True) as progress:
         task = progress.add_task("running", total=len(before) + len(chosen), completed=len(before))
 
         def on_verdict(verdict: Verdict) -> None:
+            check()
             progress.advance(task)
             if quiet:
                 return

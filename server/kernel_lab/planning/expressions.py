@@ -117,7 +117,7 @@ def _module(definitions: Iterable[tuple[str, nodes.Expr]]) -> Template:
     try:
         tree = nodes.Template(body, lineno=1)
         tree.set_environment(_ENVIRONMENT)
-        return _with_functions(_ENVIRONMENT.from_string(tree))
+        return _ENVIRONMENT.from_string(tree)
     except _TOO_DEEP:
         raise Unmet("an expression is nested too deeply.") from None
 
@@ -126,6 +126,14 @@ def _with_functions(template: Template) -> Template:
     """The template with globals that are one plain dict: Jinja copies them at every call."""
     template.globals = dict(FUNCTIONS)
     return template
+
+
+def _set_by(template: Template, names: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the template sets, given those names: what Jinja's `make_module` does, without making a module."""
+    context = template.new_context({**FUNCTIONS, **names}, shared=True)
+    for _ in template.root_render_func(context):
+        pass
+    return context.vars
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,7 @@ class Expression:
         if missing:
             raise Unmet(f"`{self.text}`: unknown name {missing[0]!r} (known: {_nearest(missing[0], scope)}).")
         try:
-            value = self._template.make_module({name: scope[name] for name in self.names}).__dict__["value"]
+            value = _set_by(self._template, {name: scope[name] for name in self.names})["value"]
         except UndefinedError as error:
             raise Unmet(f"`{self.text}`: {error.message}.") from None
         except _FAULTS as error:
@@ -273,7 +281,7 @@ def sequence(definitions: Definitions) -> Callable[[Mapping[str, Any]], dict[str
         if not outside <= scope.keys():
             return _one_by_one(definitions, scope)
         try:
-            found = template.make_module({name: scope[name] for name in outside}).__dict__
+            found = _set_by(template, {name: scope[name] for name in outside})
         except _FAULTS:
             return _one_by_one(definitions, scope)
         if any(_has_hole(found[name]) for name, _ in definitions):

@@ -5,6 +5,7 @@ no macros, so inclusion is textual; import, from and extends are refused. Probes
 run.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,7 @@ _read: dict[tuple[str, tuple[Path, ...], bool], tuple[Source, tuple[tuple[Path, 
 
 def _changed(path: Path) -> int:
     try:
-        return path.stat().st_mtime_ns
+        return os.stat(path).st_mtime_ns
     except OSError:
         return 0
 

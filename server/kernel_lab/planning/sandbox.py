@@ -58,7 +58,8 @@ def bounded(value: Any) -> Any:
     """The value itself, if it is a plain one of bounded size. OverflowError if it is too large, TypeError if it is no
     plain value.
     """
-    _size(value, MAX_DEPTH)
+    if type(value) is not int or not -MAX_NUMBER <= value <= MAX_NUMBER:  # most are plain numbers
+        _size(value, MAX_DEPTH)
     return value
 
 
