@@ -27,7 +27,7 @@ export function drawElement(place, told, got) {
       { className: got.wrong ? "failed" : got.expectedBits === null ? "" : "passed" },
       got.wrong ? `actual ${got.actual} (${got.bits}), expected ${expected} (${got.expectedBits})` : right,
     ),
-    told.where ? element("p", {}, told.where) : null,
+    ...(told.where ? [element("p", {}, told.where)] : []),
   ];
   if (steps) {
     const windows = windowsOf(steps.columns, steps.rows);

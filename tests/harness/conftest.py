@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -118,9 +119,11 @@ def looking(lab: Lab, on_page: Callable[..., Any], files: Path) -> Iterator[Call
                 await own.goto(f"{host.address}/debug?query={query}&token={host.hub.token}")
                 await own.wait_for_function(DONE)
                 found = await look(own)
+                text = "" if own.is_closed() else await own.inner_text("body")
             finally:
                 await own.close()
             assert errors == [] or not quiet
+            assert not re.search(r"^\s*(null|undefined|\[object \w+\])\s*$", text, re.MULTILINE), "drawn: no value"
             return found
 
         return on_page(act)
