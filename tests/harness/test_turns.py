@@ -6,12 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kernel_lab.browsing.browser import Browser, Sent
 from kernel_lab.browsing.lab import Lab
-from kernel_lab.browsing.turns import Turn, Turns
 from kernel_lab.serving.frames import Job
 from tests.harness.conftest import PATIENCE_SECONDS
 from tests.harness.test_faults import DESTROY_AFTER_SUBMIT, TELL_OF_SUBMIT, close_page
@@ -93,42 +90,3 @@ def test_jobs_at_hand_when_a_device_is_lost_run_in_another_browser(
     assert [result.equal for result in ran] == [{"y"}] * 3
     assert [result.attempts for result in ran] == [2, 1, 1]
     assert lab.restarts <= before + 1
-
-
-@given(st.lists(st.sampled_from(["wait", "leave at once", "leave while waiting"]), max_size=9))
-def test_turns_come_in_order_whoever_leaves(asks: list[str]) -> None:
-    """Never two at once, and none before those that were asked for earlier are over."""
-    taken: list[int] = []
-    now: set[int] = set()
-
-    async def take(number: int, turn: Turn) -> None:
-        try:
-            async with turn:
-                assert not now
-                now.add(number)
-                try:
-                    await asyncio.sleep(0)
-                finally:
-                    now.remove(number)
-                taken.append(number)
-        finally:
-            turn.leave()
-
-    async def all_of_them() -> None:
-        turns = Turns()
-        tasks = []
-        for number, how in enumerate(asks):
-            turn = turns.ask()
-            if how == "leave at once":
-                turn.leave()
-                continue
-            tasks.append(asyncio.create_task(take(number, turn)))
-            if how == "leave while waiting":
-                await asyncio.sleep(0)
-                tasks[-1].cancel()
-        ends = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(end is None or isinstance(end, asyncio.CancelledError) for end in ends)
-
-    asyncio.run(all_of_them())
-    assert taken == sorted(taken)
-    assert set(taken) >= {number for number, how in enumerate(asks) if how == "wait"}
