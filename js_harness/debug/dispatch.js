@@ -4,7 +4,7 @@
 import { guardWords } from "../uploads.js";
 
 /** @import {Session} from "./session.js" */
-/** @import {Shader} from "./stepper.js" */
+/** @import {Shader} from "../stepping/stepper.js" */
 
 /** @typedef {{shader: Shader, gpu: (buffer: string) => Uint32Array|null}} Dispatch  gpu: the words after the pass */
 

@@ -7,17 +7,16 @@ import { offer } from "./console.js";
 import * as desk from "./desk.js";
 import { buttons, byId, element } from "./dom.js";
 import { drawElement, drawWriters } from "./element_view.js";
-import { firstWrong, markOf, tellOf } from "./held.js";
+import { markOf, tellOf } from "./held.js";
 import { MasksView } from "./masks_view.js";
 import { drawPlan } from "./plan_view.js";
 import { Session } from "./session.js";
-import { sayers } from "./source_map.js";
 import { invocationForm, openSteps } from "./step_view.js";
 import { TensorView } from "./tensor_view.js";
-import { codeOf, countOf, differing, differsAt, flatOf, hexOf, indexOf, isUnread, sameBytes, textOf } from "./values.js";
+import { codeOf, differing, differsAt, flatOf, hexOf, indexOf, isUnread, textOf } from "./values.js";
+import { drawTrace, drawVerdict, log } from "./verdict_view.js";
 import { drawWgsl } from "./wgsl_view.js";
 
-/** @import {Outcome} from "../execute.js" */
 /** @import {Facts} from "../facts.js" */
 /** @import {Catalogue} from "./desk.js" */
 /** @import {Shown} from "./tensor_view.js" */
@@ -89,7 +88,7 @@ class DebugPage {
       this.masks.tell(specimen.masked);
       document.title = `${query} - kernel-lab debug`;
       byId("why").textContent = specimen.why;
-      this.#trace();
+      drawTrace(specimen);
       if (!keep) Object.assign(this, { chosen: null, buffer: "", pass: 0 });
       if (this.session.runs) await this.#run();
       else this.#nothing(specimen.refused ? `refused: ${specimen.refused}` : `cannot run: ${specimen.unplanned}`);
@@ -107,8 +106,8 @@ class DebugPage {
     document.body.classList.remove("stale");
     byId("problem").hidden = true;
     byId("step").hidden = true; // it was of the run before
-    this.#verdict(outcome);
-    this.#log(outcome);
+    drawVerdict(this.session, outcome);
+    log(this.session, outcome);
     this.#draw();
   }
 
@@ -131,45 +130,6 @@ class DebugPage {
     byId("problem").replaceChildren(element("h2", {}, "That could not be run"), element("pre", {}, sentence));
     byId("verdict").textContent = this.session.opened ? "✕ see below; under it is the last good state, greyed" : "✕ see below";
     byId("verdict").className = "failed";
-  }
-
-  /** @param {Outcome} outcome */
-  #verdict(outcome) {
-    const every = this.session.buffers();
-    const wrong = every.filter(({ actual, expected, held }) => expected && !held && !(actual && sameBytes(actual, expected)));
-    const told = [];
-    if (outcome.status !== "ok") told.push(outcome.status.replaceAll("_", " "));
-    else {
-      for (const shown of wrong) {
-        const { layout } = shown;
-        told.push(`${layout.name}: ${differing(shown).length.toLocaleString("en")} of ${countOf(layout).toLocaleString("en")} elements differ`);
-      }
-    }
-    for (const name of outcome.damaged) told.push(`${name} was written beyond its end`);
-    const { variant, selected } = /** @type {any} */ (this.session.specimen);
-    const times = outcome.timings.pass_ns?.map((ns) => (ns === null ? "skipped" : ns > 0 ? `${(ns / 1e6).toFixed(3)} ms` : "below the clock's step"));
-    const who = `${variant}${variant === selected ? ", as selected" : ", forced"}${this.session.specimen.emulated ? ", matrices emulated" : ""}`;
-    const took = `${outcome.timings.total_ms.toFixed(1)} ms in all, ${outcome.timings.gpu_ms.toFixed(1)} ms until the GPU was done${times ? `; passes ${times.join(", ")}` : ""}`;
-    byId("verdict").textContent = `${told.length ? `✕ ${told.join("; ")}` : "● equal to the bit"} (${who}; ${took})`;
-    byId("verdict").className = told.length ? "failed" : "passed";
-    byId("blame").textContent = outcome.status === "ok" ? firstWrong(this.session.specimen, every) : "";
-  }
-
-  /** Messages on the console, each linked to its template's line. @param {Outcome} outcome */
-  #log(outcome) {
-    const { plan, passes, templates } = this.session.specimen;
-    const made = new Map(); // a script a pass, however much is said of it
-    for (const message of outcome.messages) {
-      const index = plan.passes.findIndex(({ label }) => label === message.pass);
-      const edited = this.session.edits.has(index);
-      const text = `${message.pass}${message.line ? `, line ${message.line}:${message.column} of its WGSL` : ""}: ${message.text}`;
-      const say = message.kind === "error" ? console.error : console.warn; // itself: its caller is where the link leads
-      const linked = index >= 0 && message.line > 0 && !edited;
-      if (linked && !made.has(index)) made.set(index, sayers(message.pass, passes[index].origins, templates));
-      const from = linked ? made.get(index)[message.line - 1] : null;
-      if (from) from(say, text);
-      else say(text);
-    }
   }
 
   #draw() {
@@ -298,14 +258,6 @@ class DebugPage {
     } catch (error) {
       place.append(element("p", { className: "note" }, `Who wrote it is not known: ${error instanceof Error ? error.message : describe(error)}`));
     }
-  }
-
-  #trace() {
-    const { decisions = [], variant } = this.session.specimen;
-    const words = /** @type {Record<string, string>} */ ({ accepted: "accepted", demoted: "accepted, but demoted", emulated: "only when forced" });
-    const items = decisions.map((one) => element("li", {}, element(one.variant === variant ? "strong" : "span", {}, one.variant), ` ${words[one.stage] ?? "no"}${one.reason ? `: ${one.reason}` : ""}`));
-    const can = decisions.filter(({ stage }) => stage in words).length;
-    byId("trace").replaceChildren(element("summary", {}, `selection: ${can} of ${decisions.length} variants can run this case here`), element("ol", {}, ...items));
   }
 
   /** Runs anew when the operator's files have changed. */

@@ -5,16 +5,16 @@ import { describe } from "../errors.js";
 import { DTYPES } from "../tensors.js";
 import { dispatchOf } from "./dispatch.js";
 import { element } from "./dom.js";
-import { Stepper, compared } from "./stepper.js";
+import { Stepper, compared } from "../stepping/stepper.js";
 import { tableOf } from "./tensor_view.js";
 import { textOf } from "./values.js";
-import { Unsupported } from "./wgsl_types.js";
+import { Unsupported } from "../stepping/types.js";
 import { highlighted, originsOf } from "./wgsl_view.js";
 
 /** @import {Dispatch} from "./dispatch.js" */
 /** @import {Session} from "./session.js" */
-/** @import {Store} from "./stepper.js" */
-/** @import {Invocation} from "./wgsl_machine.js" */
+/** @import {Store} from "../stepping/stepper.js" */
+/** @import {Invocation} from "../stepping/machine.js" */
 
 const MOST_STORES = 200;
 const BOUND = "There is more: the step ended at its bound of commands. Go on from here.";

@@ -1,7 +1,7 @@
 // Put into the debug page by test_stepping.py: steps through invocations without the page's panel.
 
 (async () => {
-  const names = ["debug/session.js", "facts.js", "debug/stepper.js", "debug/dispatch.js"];
+  const names = ["debug/session.js", "facts.js", "stepping/stepper.js", "debug/dispatch.js"];
   const [{ Session }, { probe }, { Stepper, compared }, { dispatchOf }] = await Promise.all(names.map((name) => import(`/harness/${name}`)));
   const session = new Session(await probe());
   const MAIN = "@compute";

@@ -29,7 +29,7 @@ def test_wheel_runs_outside_the_checkout(tmp_path: Path) -> None:
     harness = _run(
         [python, "-c", "from kernel_lab.serving.app import harness_files; print(*harness_files())"], tmp_path
     )
-    assert {"vendor/wgsl_reflect.module.js", "debug/stepper.js"} <= set(harness.stdout.split())
+    assert {"vendor/wgsl_reflect.module.js", "stepping/stepper.js"} <= set(harness.stdout.split())
     assert list(packages.glob("kernel_lab/data/js_harness/vendor/*LICENSE*"))
 
     result = _run(

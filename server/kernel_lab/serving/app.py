@@ -24,14 +24,15 @@ from kernel_lab.serving.hub import Debugger, Disconnected, Hub, Link
 
 _BYTES = "application/octet-stream"
 _SERVED = {".js", ".html", ".css", ".svg", ".map"}
+_FOLDERS = ("debug", "stepping", "vendor")
 
 
 def harness_files(folder: Path | None = None) -> dict[str, Path]:
-    """The harness's own files by name, those of its debug page as debug/NAME and vendor/NAME; no configuration, no link
-    to a file of another kind.
+    """The harness's own files by name, those in its folders as FOLDER/NAME; no configuration, no link to a file of
+    another kind.
     """
     root = folder or resources.js_harness()
-    folders = (root, root / "debug", root / "vendor")
+    folders = (root, *(root / name for name in _FOLDERS))
     files = {path.relative_to(root).as_posix(): path for folder in folders for path in sorted(folder.glob("*"))}
     return {name: path for name, path in files.items() if path.is_file() and _is_served(path)}
 

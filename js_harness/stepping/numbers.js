@@ -4,9 +4,9 @@
  * open (an order of rounding, a NaN's fate, 2.5 ULP) is not computed but named.
  */
 
-import { BOOL, F32, I32, LITERAL, U32, Unsupported, Value, decode, encode, scalarOf, typed, vectorOf } from "./wgsl_types.js";
+import { BOOL, F32, I32, LITERAL, U32, Unsupported, Value, decode, encode, scalarOf, typed, vectorOf } from "./types.js";
 
-/** @import {Scalar, Type} from "./wgsl_types.js" */
+/** @import {Scalar, Type} from "./types.js" */
 
 /** @typedef {(a: number, b: number) => number} Binary */
 

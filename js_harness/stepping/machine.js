@@ -1,16 +1,16 @@
 // @ts-check
 /**
  * A compute shader on wgsl_reflect's interpreter: its module scope, and invocations that move one command at a time.
- * The library parses, lowers statements to commands and moves among them; values are wgsl_evaluator.js's.
+ * The library parses, lowers statements to commands and moves among them; values are evaluator.js's.
  */
 
-import { Evaluator, Place, local } from "./wgsl_evaluator.js";
-import { library, parsed } from "./wgsl_module.js";
-import { BOOL, Types, U32, Unsupported, Value, typed, vectorOf } from "./wgsl_types.js";
+import { Evaluator, Place, local } from "./evaluator.js";
+import { library, parsed } from "./module.js";
+import { BOOL, Types, U32, Unsupported, Value, typed, vectorOf } from "./types.js";
 
 /** @import {Command, Context, Frame, Node, Stack} from "../vendor/wgsl_reflect.module.js" */
-/** @import {Memory} from "./wgsl_evaluator.js" */
-/** @import {Library} from "./wgsl_module.js" */
+/** @import {Memory} from "./evaluator.js" */
+/** @import {Library} from "./module.js" */
 
 /** @typedef {[number, number, number]} Triple */
 /** @typedef {{workgroup: Triple, localIndex: number}} Invocation */

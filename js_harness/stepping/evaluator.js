@@ -4,11 +4,11 @@
  * statement and asks here for each; what is not known here is Unsupported, with its line.
  */
 
-import { ATOMIC, binary, bitcast, called, converted, isKnown, unary } from "./wgsl_numbers.js";
-import { BOOL, LITERAL, U32, I32, F32, Unsupported, Value, scalarOf, solid, typed, vectorOf } from "./wgsl_types.js";
+import { ATOMIC, binary, bitcast, called, converted, isKnown, unary } from "./numbers.js";
+import { BOOL, LITERAL, U32, I32, F32, Unsupported, Value, scalarOf, solid, typed, vectorOf } from "./types.js";
 
 /** @import {Context, Node} from "../vendor/wgsl_reflect.module.js" */
-/** @import {Scalar, Type, Types} from "./wgsl_types.js" */
+/** @import {Scalar, Type, Types} from "./types.js" */
 
 /** @typedef {{words: Uint32Array, stored: ((at: number, count: number, of: Scalar) => void)|null}} Memory
  *   stored: told of each store that may be seen from outside */

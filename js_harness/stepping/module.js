@@ -4,7 +4,7 @@
  * parser or its scopes differ from WGSL the text or the tree is changed here, or the construct is named.
  */
 
-import { Unsupported } from "./wgsl_types.js";
+import { Unsupported } from "./types.js";
 
 /** @import {Node} from "../vendor/wgsl_reflect.module.js" */
 

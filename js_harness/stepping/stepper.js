@@ -4,15 +4,15 @@
  * for its workgroup, the other invocations go on to each barrier, too. No DOM, no GPU.
  */
 
-import { Place } from "./wgsl_evaluator.js";
-import { Machine, lineOf } from "./wgsl_machine.js";
-import { plainName } from "./wgsl_module.js";
-import { Unsupported, Value, textOf } from "./wgsl_types.js";
+import { Place } from "./evaluator.js";
+import { Machine, lineOf } from "./machine.js";
+import { plainName } from "./module.js";
+import { Unsupported, Value, textOf } from "./types.js";
 
 /** @import {Context, Frame} from "../vendor/wgsl_reflect.module.js" */
-/** @import {Memory} from "./wgsl_evaluator.js" */
-/** @import {Invocation, Lane, Triple} from "./wgsl_machine.js" */
-/** @import {Scalar} from "./wgsl_types.js" */
+/** @import {Memory} from "./evaluator.js" */
+/** @import {Invocation, Lane, Triple} from "./machine.js" */
+/** @import {Scalar} from "./types.js" */
 
 /**
  * `bindings` of group 0, each with what its buffer holds before the pass, guard words and all; `stores`: whether the
