@@ -74,7 +74,7 @@ def test_a_page_has_the_next_jobs_before_they_have_their_turns(
 
     assert lab.facts
     monkeypatch.setattr(Browser, "send", noting)
-    asked = [job("copy"), job("copy"), job("copy", "smallest_fetched"), job("copy"), job("copy")]
+    asked = [job("slow"), job("copy"), job("copy", "smallest_fetched"), job("copy"), job("copy")]
     assert [one.ran().result.equal for one in [lab.begin(one) for one in asked]] == [{"y"}] * 5
     assert sent[:3] == [False, True, False]
 

@@ -54,6 +54,8 @@ class Remote:
             )
         if "ECONNREFUSED" in told:
             told = "nobody listens there."
+        elif "ECONNRESET" in told or "socket hang up" in told:  # one that is just ending
+            told = "whoever listened there hung up."
         elif "ENOTFOUND" in told or "EAI_AGAIN" in told:
             told = "no machine of that name is known."
         elif "Timeout" in told:
