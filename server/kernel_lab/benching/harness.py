@@ -117,7 +117,7 @@ def collection() -> dict[str, Any]:
 
 
 def large(lab: Lab) -> dict[str, Any]:
-    """64 MiB each way, the best of a few rounds; the bare WebSocket is the roof of what a mismatch can reach."""
+    """64 MiB each way, the best of a few rounds; bare WebSockets are the roofs of what a mismatch can reach."""
     data = np.random.default_rng(1).integers(0, 2**32, LARGE_BYTES // 4, dtype=np.uint32)
     received = _job(_input_plan(), {"x": data.tobytes()}, {})
     poison = np.full(LARGE_BYTES // 4, plans.POISON, np.uint32)
@@ -128,6 +128,7 @@ def large(lab: Lab) -> dict[str, Any]:
         "matching_output": [],
         "mismatching_output": [],
         "bare_websocket": [],
+        "bare_worker_websocket": [],
     }
     for _ in range(ROUNDS):
         result = lab.run(received)
@@ -141,7 +142,8 @@ def large(lab: Lab) -> dict[str, Any]:
         seconds["mismatching_output"].append(arrived)
         started = time.perf_counter()
         assert finding(result, {"y": poison}).right, "the bytes that came back are not the bytes that were there"
-        seconds["bare_websocket"].append(lab.host.call(_sink(lab)))
+        seconds["bare_websocket"].append(lab.host.call(_sink(lab, shared=False)))
+        seconds["bare_worker_websocket"].append(lab.host.call(_sink(lab, shared=True)))
     return {"bytes": LARGE_BYTES, **{name: LARGE_BYTES / 1e6 / min(values) for name, values in seconds.items()}}
 
 
@@ -172,7 +174,7 @@ def _output(size: int) -> PlannedOutput:
     return PlannedOutput("y", "y", "uint32", (size // 4,), "packed", size)
 
 
-_SEND = """({name, bytes}) => new Promise((resolve, reject) => {
+_SEND = """({name, bytes, shared}) => new Promise((resolve, reject) => {
   const sending = async (address, bytes) => {
     const socket = new WebSocket(address);
     await new Promise((resolve, reject) => { socket.onopen = resolve; socket.onerror = reject; });
@@ -186,21 +188,24 @@ _SEND = """({name, bytes}) => new Promise((resolve, reject) => {
     socket.close();
     return (acknowledged - start) / 1e3;
   };
-  const address = JSON.stringify(`ws://${location.host}/session?page=${name}`);
-  const text = `onconnect = async ({ports: [port]}) => port.postMessage(await (${sending})(${address}, ${bytes}));`;
+  const address = `ws://${location.host}/session?page=${name}`;
+  if (!shared) return sending(address, bytes).then(resolve, reject);
+  const given = `${JSON.stringify(address)}, ${bytes}`;
+  const text = `onconnect = async ({ports: [port]}) => port.postMessage(await (${sending})(${given}));`;
   const worker = new SharedWorker(URL.createObjectURL(new Blob([text], {type: "text/javascript"})));
   worker.onerror = () => reject(new Error("the worker could not be started"));
   worker.port.onmessage = ({data}) => resolve(data);
 })"""
-"""In a shared worker, as the harness's own (js_harness/session.js): DevTools' listeners slow any other."""
 
 
-async def _sink(lab: Lab) -> float:
-    """Seconds until 64 MiB that a page sends over a bare WebSocket have arrived and were acknowledged."""
+async def _sink(lab: Lab, *, shared: bool) -> float:
+    """Seconds until 64 MiB sent over a bare WebSocket have arrived and were acknowledged: a page's own, of which
+    DevTools tells Playwright, or a shared worker's, as the harness's own (js_harness/session.js).
+    """
     name = secrets.token_hex(8)
     connected = lab.host.hub.expect(name)
     browser = lab.running_browser
-    sending = browser.page.evaluate(_SEND, {"name": name, "bytes": LARGE_BYTES})
+    sending = browser.page.evaluate(_SEND, {"name": name, "bytes": LARGE_BYTES, "shared": shared})
 
     async def acknowledge() -> None:
         link: Link = await connected

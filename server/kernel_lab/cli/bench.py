@@ -82,10 +82,12 @@ def _print_harness(report: dict[str, Any]) -> None:
     console.out.print(f"{pairs['pairs']:,} case-variant pairs collected in {pairs['seconds']:.2f} s")
     large = report["large"]
     size = large["bytes"] / 2**20
-    for name in ("input", "matching_output", "mismatching_output", "bare_websocket"):
-        console.out.print(f"{name.replace('_', ' '):<20} {size:.0f} MiB at {large[name]:.0f} MB/s")
-    share = large["mismatching_output"] / large["bare_websocket"]
-    console.out.print(f"mismatching outputs come back at {share:.0%} of a bare WebSocket")
+    for name in ("input", "matching_output", "mismatching_output", "bare_websocket", "bare_worker_websocket"):
+        console.out.print(f"{name.replace('_', ' '):<21} {size:.0f} MiB at {large[name]:.0f} MB/s")
+    page, worker = (large["mismatching_output"] / large[name] for name in ("bare_websocket", "bare_worker_websocket"))
+    console.out.print(
+        f"mismatching outputs come back at {page:.0%} of a page's bare WebSocket, {worker:.0%} of a shared worker's"
+    )
     for text in reloading.lines(report["reload"]):
         console.out.print(text)
 
