@@ -5,17 +5,21 @@ ml_dtypes and the standard library.
 """
 
 import ast
+import functools
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from kernel_lab.errors import LabError
 from kernel_lab.operators.cases import Tensors
 from kernel_lab.operators.dtypes import Array
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Outputs = dict[str, Any]
 Compute = Callable[[Tensors, Mapping[str, Any]], Outputs]
 InputsOf = Callable[[tuple[int, ...], Tensors, Mapping[str, Any]], dict[str, list[tuple[int, ...]]]]
@@ -51,20 +55,47 @@ class Reference:
 
 
 def load(path: Path) -> Reference:
-    """The reference in that file; LabError if it imports more than it may or lacks `reference`."""
+    """The reference in that file; LabError if it is no Python, imports more than it may, or lacks `reference`."""
     text = path.read_text("utf-8")
-    _check_imports(text, path)
+    try:
+        _check_imports(text, path)
+    except SyntaxError as error:
+        raise LabError(f"{path}: line {error.lineno}: is no Python: {error.msg}.") from None
     module = ModuleType(f"kernel_lab_reference_{abs(hash(str(path))):x}")
     module.__file__ = str(path)
     # not by import's own loader: its bytecode files take two texts of one length, saved in one second, for the same
-    exec(compile(text, str(path), "exec"), module.__dict__)
+    try:
+        exec(compile(text, str(path), "exec"), module.__dict__)
+    except Exception as error:  # noqa: BLE001 - whatever somebody's file raises
+        raise _fault(error, path) from None
     compute = getattr(module, "reference", None)
     if not callable(compute):
         raise LabError(f"{path}: defines no function `reference(inputs, attrs)`.")
     inputs_of, steps_of = getattr(module, "inputs_of", None), getattr(module, "steps_of", None)
     given = getattr(module, "INTERMEDIATES", {})
     values = {name: _value(one, f"{path}: INTERMEDIATES[{name!r}]") for name, one in given.items()}
-    return Reference(compute, inputs_of, getattr(module, "MISTAKES", {}), steps_of, values)
+    return Reference(_guarded(compute, path), inputs_of, getattr(module, "MISTAKES", {}), steps_of, values)
+
+
+def _fault(error: Exception, path: Path) -> LabError:
+    """What a reference's file raised, with the last of its lines that was at work."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return LabError(f"{path}: line {lines[-1] if lines else '?'}: {type(error).__name__}: {error}.")
+
+
+def _guarded(function: Callable[P, R], path: Path) -> Callable[P, R]:
+    """The reference's function; what it raises is a LabError with its file and line."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*args, **named)
+        except LabError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever somebody's file raises
+            raise _fault(error, path) from None
+
+    return call
 
 
 def _value(given: Any, where: str) -> Value:
