@@ -95,6 +95,7 @@ def test_flags_of_the_environment_are_added(monkeypatch: pytest.MonkeyPatch) -> 
             "debian-156 (chromium-headless-shell 156.0.8078.108), debian-156 (chromium 156.0.8078.108), playwright-150",
         ),
         ("npm-156-lavapipe", "no Chromium 156 from source 'npm'"),
+        ("debian-156", "browser 'debian-156': on which adapter? Give debian-156-swiftshader, debian-156-lavapipe, "),
     ],
 )
 def test_name_that_is_not_there_is_a_sentence(name: str, sentence: str) -> None:

@@ -217,6 +217,8 @@ def _named(name: str, headed: bool) -> Profile:
     path = Path(name)
     if path.is_file() and os.access(path, os.X_OK):
         return _of_program(path.name, path.absolute())
+    if any(chromium.name == name for chromium in sources.installed()):
+        raise LabError(f"browser {name!r}: on which adapter? Give {', '.join(f'{name}-{one}' for one in ADAPTERS)}.")
     raise LabError(
         f"browser {name!r} is unknown: give default, {', '.join(ADAPTERS)}, a name like debian-156-lavapipe (see "
         "`kernel-lab browsers list`), the path of a Chromium program, the address of a browser that runs elsewhere "
