@@ -100,10 +100,8 @@ def files(tmp_path: Path) -> Path:
     return Path(shutil.copytree(OPERATORS, tmp_path / "operators"))
 
 
-@pytest.fixture
-def looking(lab: Lab, on_page: Callable[..., Any], files: Path) -> Iterator[Callable[..., Any]]:
-    """What `look(page)` gives of the debug page once a case has run there, in a window of its own."""
-    host = Host(planner.answer, desk=Desk({**operator.load_all(), **operator.load_all(files)}))
+def looks_at(host: Host, on_page: Callable[..., Any]) -> Callable[..., Any]:
+    """What `look(page)` gives of that host's debug page once a case has run there, in a window of its own."""
 
     def at(
         query: str, look: Callable[[Page], Awaitable[Any]], width: int = 1280, scheme: Any = "light", quiet: bool = True
@@ -128,7 +126,14 @@ def looking(lab: Lab, on_page: Callable[..., Any], files: Path) -> Iterator[Call
 
         return on_page(act)
 
-    yield at
+    return at
+
+
+@pytest.fixture
+def looking(lab: Lab, on_page: Callable[..., Any], files: Path) -> Iterator[Callable[..., Any]]:
+    """Looks at the debug page of our own operators and of the copied test operators."""
+    host = Host(planner.answer, desk=Desk({**operator.load_all(), **operator.load_all(files)}))
+    yield looks_at(host, on_page)
     host.close()
 
 

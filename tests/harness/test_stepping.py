@@ -23,12 +23,12 @@ from kernel_lab.planning import selection
 from kernel_lab.planning.scopes import Scope
 from kernel_lab.serving import planner
 from kernel_lab.serving.host import Host
+from tests.harness.conftest import looks_at
 
 OPERATORS = Path(__file__).parents[1] / "operators"
 AXE = Path(__file__).parents[2] / "js_harness" / "node_modules" / "axe-core" / "axe.min.js"
 HELPERS = Path(__file__).with_name("stepping.js").read_text()
 PROGRAMS_FILE = Path(__file__).with_name("stepping.wgsl")
-RAN = "/ms in all/.test(document.getElementById('verdict').textContent)"
 ALL_STEPS = bool(os.environ.get("KERNEL_LAB_ALL_STEPS"))
 ENDED = "/^At the end/.test(document.querySelector('#step .at').textContent)"
 STOPPED = "/^Not stepped/.test(document.querySelector('#step .at').textContent)"
@@ -44,31 +44,11 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stepping(lab: Lab, on_page: Callable[..., Any], files: Path) -> Iterator[Callable[..., Any]]:
-    """What `look(page)` gives of the debug page once a case has run there, in a window of its own."""
+    """Looks at the debug page of the copied operators."""
     host = Host(
         planner.answer, desk=Desk({**operator.load_all(files / "shaders"), **operator.load_all(files / "operators")})
     )
-
-    def at(query: str, look: Look, width: int = 1280, scheme: Any = "light") -> Any:
-        async def act(page: Page) -> Any:
-            browser = page.context.browser
-            assert browser is not None
-            own = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            errors: list[str] = []
-            own.on("pageerror", lambda error: errors.append(str(error)))
-            own.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-            try:
-                await own.goto(f"{host.address}/debug?query={query}&token={host.hub.token}")
-                await own.wait_for_function(RAN)
-                found = await look(own)
-            finally:
-                await own.close()
-            assert errors == []
-            return found
-
-        return on_page(act)
-
-    yield at
+    yield looks_at(host, on_page)
     host.close()
 
 

@@ -227,6 +227,8 @@ class Lab:
             place.turn.leave()
             if place.sent is not None:
                 place.sent.browser.forget(place.sent)
+            if self._latest is place:
+                self._latest = None  # whose inputs and outputs may be large
 
     async def _ahead(self, job: Job, before: "_Place | None") -> Sent | None:
         """Gives a page that is at work the next job: it begins as soon as it has answered, not a journey later. Only
