@@ -27,3 +27,22 @@ def test_what_a_reference_raises_is_a_sentence_with_its_line(tmp_path: Path) -> 
     reference = references.load(tmp_path / "reference.py")
     with pytest.raises(LabError, match=r"reference\.py: line 3: KeyError: 'z'\.$"):
         reference.compute({"x": np.zeros(2)}, {})
+
+
+@pytest.mark.parametrize("name", ["inputs_of", "steps_of"])
+def test_so_is_what_its_other_functions_raise(tmp_path: Path, name: str) -> None:
+    (tmp_path / "reference.py").write_text(
+        f"def reference(x, attrs): ...\ndef {name}(index, x, attrs):\n    return x[9]\n"
+    )
+    with pytest.raises(LabError, match=r"reference\.py: line 3: IndexError: "):
+        getattr(references.load(tmp_path / "reference.py"), name)((0,), [], {})
+
+
+def test_so_is_what_a_mistake_or_a_value_raises(tmp_path: Path) -> None:
+    given = "MISTAKES = {'m': fails}\nINTERMEDIATES = {'v': {'of': fails}}\n"
+    text = f"def reference(x, attrs): ...\ndef fails(x, attrs):\n    return x[9]\n{given}"
+    (tmp_path / "reference.py").write_text(text)
+    found = references.load(tmp_path / "reference.py")
+    for function in (found.mistakes["m"], found.values["v"].of):
+        with pytest.raises(LabError, match=r"reference\.py: line 3: IndexError: "):
+            function([], {})  # type: ignore[arg-type]  # whatever: it fails

@@ -71,10 +71,11 @@ def load(path: Path) -> Reference:
     compute = getattr(module, "reference", None)
     if not callable(compute):
         raise LabError(f"{path}: defines no function `reference(inputs, attrs)`.")
-    inputs_of, steps_of = getattr(module, "inputs_of", None), getattr(module, "steps_of", None)
     given = getattr(module, "INTERMEDIATES", {})
-    values = {name: _value(one, f"{path}: INTERMEDIATES[{name!r}]") for name, one in given.items()}
-    return Reference(_guarded(compute, path), inputs_of, getattr(module, "MISTAKES", {}), steps_of, values)
+    values = {name: _value(one, f"{path}: INTERMEDIATES[{name!r}]", path) for name, one in given.items()}
+    mistakes = {name: _guarded(one, path) for name, one in getattr(module, "MISTAKES", {}).items()}
+    inputs_of, steps_of = (_maybe(getattr(module, name, None), path) for name in ("inputs_of", "steps_of"))
+    return Reference(_guarded(compute, path), inputs_of, mistakes, steps_of, values)
 
 
 def _fault(error: Exception, path: Path) -> LabError:
@@ -98,12 +99,17 @@ def _guarded(function: Callable[P, R], path: Path) -> Callable[P, R]:
     return call
 
 
-def _value(given: Any, where: str) -> Value:
+def _maybe(function: Any, path: Path) -> Any:
+    return None if function is None else _guarded(function, path)
+
+
+def _value(given: Any, where: str, path: Path) -> Value:
     """A value from what INTERMEDIATES says of it: `{"of": function, "axes": "n g m", "steps_of": function}`."""
     if not isinstance(given, dict) or not callable(given.get("of")) or not given.keys() <= {"of", "axes", "steps_of"}:
         raise LabError(f'{where}: must be {{"of": a function of inputs and attrs}}, maybe with "axes" and "steps_of".')
     axes = given.get("axes")
-    return Value(given["of"], None if axes is None else tuple(axes.split()), given.get("steps_of"))
+    names = None if axes is None else tuple(axes.split())
+    return Value(_guarded(given["of"], path), names, _maybe(given.get("steps_of"), path))
 
 
 def _check_imports(text: str, path: Path) -> None:
